@@ -1,0 +1,46 @@
+# Everything sets itself up: a virtual environment in .venv, installed against constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-slow lint types format bench clean help
+
+help:
+	@echo "make demo       solve a real city and certify the mechanism"
+	@echo "make test       run the tests"
+	@echo "make test-slow  run the long tests too"
+	@echo "make lint       ruff; make types: mypy; make format: rewrite the layout"
+	@echo "make bench      run the benchmarks"
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "metricdp needs Python 3.11 or newer, found " + sys.version.split()[0] + "; run: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/metricdp demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -n auto
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,232 @@
+"""Records: what a person may want to hide, with coordinates and a prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from metricdp.errors import Faults, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.data.streets import StreetNetwork
+
+Kind = Literal["places", "vectors"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """The secret records: ids, coordinates and how likely each is.
+
+    Parameters
+    ----------
+    coordinates
+        One row per record, shape (N, D). Places have latitude and longitude in degrees.
+    ids
+        Unique names; row numbers if left out.
+    prior
+        How likely each record is: not negative, scaled to sum to 1. Uniform if left out.
+    kind
+        ``"places"`` (latitude, longitude) or ``"vectors"``.
+    name
+        What the records are called in summaries.
+    streets, street_nodes
+        The street network that the records belong to and the intersection of each record in it.
+
+    Examples
+    --------
+    >>> records = Records([[0.0, 0.0], [1.0, 0.0]], prior=[1, 3], kind="vectors")
+    >>> records.n, records.prior.tolist()
+    (2, [0.25, 0.75])
+    """
+
+    coordinates: NDArray[np.float64]
+    ids: tuple[str, ...] = ()
+    prior: NDArray[np.float64] = field(default=None)  # type: ignore[assignment]
+    kind: Kind = "places"
+    name: str = "records"
+    streets: StreetNetwork | None = None
+    street_nodes: NDArray[np.int64] | None = None
+
+    def __init__(
+        self,
+        coordinates: ArrayLike,
+        *,
+        ids: Iterable[object] | None = None,
+        prior: ArrayLike | None = None,
+        kind: Kind = "places",
+        name: str = "records",
+        streets: StreetNetwork | None = None,
+        street_nodes: ArrayLike | None = None,
+    ) -> None:
+        points = _as_points(coordinates)
+        n = len(points)
+        faults = Faults("records")
+        _check_coordinates(points, kind, faults)
+        names = tuple(str(i) for i in (range(n) if ids is None else ids))
+        _check_ids(names, n, faults)
+        weights = _as_prior(prior, n, faults)
+        nodes = None if street_nodes is None else np.asarray(street_nodes, dtype=np.int64)
+        if (streets is None) != (nodes is None):
+            faults.add("streets and street_nodes go together: give both or neither")
+        elif streets is not None and nodes is not None:
+            fits = nodes.shape == (n,) and (n == 0 or (nodes.min() >= 0 and nodes.max() < streets.n_nodes))
+            faults.check(
+                fits,
+                f"street_nodes must name one of the {streets.n_nodes} intersections for each of the {n} records",
+            )
+        faults.raise_if_any()
+        for key, value in {
+            "coordinates": points,
+            "ids": names,
+            "prior": weights,
+            "kind": kind,
+            "name": name,
+            "streets": streets,
+            "street_nodes": nodes,
+        }.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        streets = f", {self.streets.n_edges} streets" if self.streets is not None else ""
+        return f"Records({self.name!r}: {self.n} {self.kind}, {self.dimension} dimensions{streets})"
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.coordinates)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a record."""
+        return int(self.coordinates.shape[1])
+
+    def select(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Records:
+        """Give the records in ``rows``, in that order, the prior scaled to sum to 1 again."""
+        chosen = np.asarray(rows)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+            raise InputError(f"rows must be a list of whole numbers, got {chosen.dtype} of shape {chosen.shape}")
+        outside = (chosen < 0) | (chosen >= self.n)
+        if outside.any():
+            raise InputError(
+                f"row {int(chosen[outside][0])} does not exist: {self.name} has {self.n} records "
+                f"(rows 0 to {self.n - 1})"
+            )
+        if chosen.size == 0:
+            raise InputError("no rows were chosen: name at least one record")
+        prior = self.prior[chosen]
+        if prior.sum() <= 0:
+            raise InputError("the chosen records all have prior 0: choose at least one that can occur")
+        return Records(
+            self.coordinates[chosen],
+            ids=[self.ids[i] for i in chosen],
+            prior=prior,
+            kind=self.kind,
+            name=self.name,
+            streets=self.streets,
+            street_nodes=None if self.street_nodes is None else self.street_nodes[chosen],
+        )
+
+    def sample(self, n: int, *, seed: int = 0) -> Records:
+        """Draw ``n`` different records, each equally likely, in their original order."""
+        if not 1 <= n <= self.n:
+            raise InputError(f"cannot draw {n} of the {self.n} records of {self.name}: ask for 1 to {self.n}")
+        rows = np.sort(np.random.default_rng(seed).choice(self.n, size=n, replace=False))
+        return self.select(rows)
+
+    def with_prior(self, prior: ArrayLike) -> Records:
+        """Give the same records with another prior."""
+        return Records(
+            self.coordinates,
+            ids=self.ids,
+            prior=prior,
+            kind=self.kind,
+            name=self.name,
+            streets=self.streets,
+            street_nodes=self.street_nodes,
+        )
+
+
+def _as_points(coordinates: ArrayLike) -> NDArray[np.float64]:
+    try:
+        points = np.array(coordinates, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"coordinates must be numbers, one row per record: {error}") from None
+    if points.ndim == 1 and points.size:
+        points = points[:, None]
+    if points.ndim != 2 or points.size == 0:
+        raise InputError(
+            f"coordinates must be a table with one row per record, got shape {points.shape}: give at least one record"
+        )
+    return points
+
+
+def _check_coordinates(points: NDArray[np.float64], kind: Kind, faults: Faults) -> None:
+    bad = ~np.isfinite(points)
+    if bad.any():
+        row, column = (int(v) for v in np.argwhere(bad)[0])
+        faults.add(
+            f"coordinates must be finite, got {points[row, column]} in row {row}, column {column} "
+            f"({int(bad.any(axis=1).sum())} such rows): remove or correct them"
+        )
+        return
+    if kind not in ("places", "vectors"):
+        faults.add(f"kind must be 'places' or 'vectors', got {kind!r}")
+        return
+    if kind == "vectors":
+        return
+    if points.shape[1] != 2:
+        faults.add(f"places need two coordinates (latitude, longitude), got {points.shape[1]}: use kind='vectors'")
+        return
+    for column, what, limit in ((0, "latitude", 90.0), (1, "longitude", 180.0)):
+        outside = np.abs(points[:, column]) > limit
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            faults.add(
+                f"{what} must be between -{limit:g} and {limit:g} degrees, got {points[row, column]} in row {row} "
+                f"({int(outside.sum())} such rows): check the order of the columns and the unit"
+            )
+
+
+def _check_ids(names: tuple[str, ...], n: int, faults: Faults) -> None:
+    if len(names) != n:
+        faults.add(f"there are {n} records but {len(names)} ids: give one id per record")
+        return
+    if len(set(names)) < n:
+        seen: set[str] = set()
+        double = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        faults.add(f"ids must be unique, but {double!r} occurs more than once: rename or remove one of them")
+
+
+def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.float64]:
+    uniform = np.full(n, 1.0 / n)
+    if prior is None:
+        return uniform
+    try:
+        weights = np.array(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        faults.add("the prior must be a list of numbers, one per record")
+        return uniform
+    if weights.shape != (n,):
+        faults.add(f"the prior must have one weight for each of the {n} records, got shape {weights.shape}")
+        return uniform
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        faults.add(f"prior weights must be finite and not negative, got {weights[row]} in row {row}")
+        return uniform
+    if weights.sum() <= 0:
+        faults.add("the prior is zero everywhere: at least one record needs a positive weight")
+        return uniform
+    weights = weights / weights.max()  # first, so that huge weights cannot overflow the sum
+    return weights / weights.sum()

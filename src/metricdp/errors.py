@@ -1,0 +1,68 @@
+"""The exceptions of metricdp: each message names the offending value and the remedy."""
+
+from __future__ import annotations
+
+
+class MetricDPError(Exception):
+    """Base of every error that metricdp raises on purpose."""
+
+
+class InputError(MetricDPError, ValueError):
+    """What the user gave cannot be used; the message says what was found and what to give instead."""
+
+
+class MissingExtraError(MetricDPError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f'{purpose} needs the package {package}: install it with pip install "metricdp[{extra}]"')
+
+
+class FileFormatError(InputError):
+    """A file is damaged, of an unknown version, or not what it claims to be."""
+
+
+class CertificationError(MetricDPError):
+    """A table does not satisfy epsilon-mDP; no mechanism is released."""
+
+
+class SolverError(MetricDPError):
+    """The LP solver gave nothing that can be used."""
+
+
+class InfeasibleError(SolverError):
+    """The linear program has no solution."""
+
+
+class Faults:
+    """Gathers every fault of an input, so that they are reported together and once.
+
+    Examples
+    --------
+    >>> faults = Faults("Problem")
+    >>> faults.check(-1.0 > 0, "epsilon must be positive, got -1.0")
+    >>> faults.raise_if_any()
+    Traceback (most recent call last):
+        ...
+    metricdp.errors.InputError: epsilon must be positive, got -1.0
+    """
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.messages: list[str] = []
+
+    def add(self, message: str) -> None:
+        """Note one fault."""
+        self.messages.append(message)
+
+    def check(self, holds: bool, message: str) -> None:
+        """Note the fault unless ``holds``."""
+        if not holds:
+            self.add(message)
+
+    def raise_if_any(self) -> None:
+        """Raise one InputError with all faults noted so far."""
+        if len(self.messages) == 1:
+            raise InputError(self.messages[0])
+        if self.messages:
+            raise InputError(f"{self.subject} has {len(self.messages)} faults: " + "; ".join(self.messages))
