@@ -1,0 +1,40 @@
+"""Records: shipped data sets, and readers for what others bring."""
+
+from metricdp.data.gaussian import gaussian
+from metricdp.data.grid import grid
+from metricdp.data.readers import (
+    as_records,
+    read_csv,
+    read_geojson,
+    read_graphml,
+    read_matrix,
+    read_pbf,
+    read_records,
+    read_rows,
+    read_streets,
+    read_word_vectors,
+)
+from metricdp.data.records import Records
+from metricdp.data.road import road
+from metricdp.data.streets import StreetNetwork
+from metricdp.data.words import WORDS_ETA, words
+
+__all__ = [
+    "WORDS_ETA",
+    "Records",
+    "StreetNetwork",
+    "as_records",
+    "gaussian",
+    "grid",
+    "read_csv",
+    "read_geojson",
+    "read_graphml",
+    "read_matrix",
+    "read_pbf",
+    "read_records",
+    "read_rows",
+    "read_streets",
+    "read_word_vectors",
+    "road",
+    "words",
+]

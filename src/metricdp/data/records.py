@@ -47,7 +47,7 @@ class Records:
 
     coordinates: NDArray[np.float64]
     ids: tuple[str, ...] = ()
-    prior: NDArray[np.float64] = field(default=None)  # type: ignore[assignment]
+    prior: NDArray[np.float64] = field(default=None)  # type: ignore[arg-type]
     kind: Kind = "places"
     name: str = "records"
     streets: StreetNetwork | None = None
@@ -156,6 +156,18 @@ class Records:
             street_nodes=self.street_nodes,
         )
 
+    def with_streets(self, streets: StreetNetwork) -> Records:
+        """Give the same records as the intersections of ``streets``, row by row."""
+        return Records(
+            self.coordinates,
+            ids=self.ids,
+            prior=self.prior,
+            kind=self.kind,
+            name=self.name,
+            streets=streets,
+            street_nodes=np.arange(self.n),
+        )
+
 
 def _as_points(coordinates: ArrayLike) -> NDArray[np.float64]:
     try:
@@ -228,5 +240,7 @@ def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.flo
     if weights.sum() <= 0:
         faults.add("the prior is zero everywhere: at least one record needs a positive weight")
         return uniform
+    if abs(weights.sum() - 1.0) <= 1e-12:
+        return weights  # already scaled: a prior that is saved and loaded stays the same to the last bit
     weights = weights / weights.max()  # first, so that huge weights cannot overflow the sum
     return weights / weights.sum()

@@ -1,0 +1,293 @@
+"""The command line: parse, call, print. Results go to standard output, progress and logs to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from metricdp import __version__
+from metricdp.data import read_matrix, read_rows, road
+from metricdp.data.named import chosen, default_eta, named
+from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
+from metricdp.mechanism.baselines import exponential
+from metricdp.mechanism.certify import TOTAL_BITS
+from metricdp.mechanism.files import check_writable, load
+from metricdp.mechanism.mechanism import Mechanism, table_loss
+from metricdp.problem import Problem
+from metricdp.report.csv_reports import perturb_csv
+from metricdp.report.tables import ProgressLine, print_certificate, print_comparison, print_result
+from metricdp.solve import METHODS, DirectOptions, Result, Status, solve
+from metricdp.solve.lp import ALGORITHMS
+
+DONE, ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 0, 1, 2, 3
+DEMO_FILE = "metricdp-demo.mdp"
+
+app = typer.Typer(
+    name="metricdp",
+    help="Optimal metric differential privacy that is proved, not promised.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+out, err = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
+
+MethodName = StrEnum("MethodName", {name: name for name in METHODS})  # type: ignore[misc]
+AlgorithmName = StrEnum("AlgorithmName", {name: name for name in ALGORITHMS})  # type: ignore[misc]
+MetricName = StrEnum("MetricName", {name: name for name in ("haversine", "euclidean", "manhattan", "street")})
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE.mdp", help="A mechanism file.")]
+
+
+@app.command("solve")
+def solve_command(
+    source: Annotated[str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget per unit of distance (per km for places).")],
+    eta: Annotated[float | None, typer.Option(help="Records within this distance are neighbours.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
+    records: Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")] = None,
+    outputs: Annotated[str | None, typer.Option(help="How many outputs to draw, or a file of rows of the records.")] = None,
+    loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
+    prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
+    metric: Annotated[MetricName | None, typer.Option(help="By default haversine for places, euclidean else.")] = None,
+    streets: Annotated[str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")] = None,
+    seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
+    method: Annotated[MethodName, typer.Option(help="How to solve.")] = MethodName("auto"),
+    gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
+    lp: Annotated[AlgorithmName, typer.Option(help="LP algorithm of the direct method.")] = AlgorithmName("simplex"),
+    all_rows: Annotated[bool, typer.Option("--all-rows", help="Hand all mDP rows to the LP solver at once.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Find the best mechanism for DATA, certify it, and write it to a file."""
+    for path in (output, trace):
+        if path is not None:
+            check_writable(path)
+    seed = _whole(seed)
+    chosen_records = chosen(named(source, streets=streets, seed=seed), records, seed=seed)
+    if prior is not None and prior != "uniform":
+        chosen_records = chosen_records.with_prior(read_matrix(prior).ravel())
+    elif prior == "uniform":
+        chosen_records = chosen_records.with_prior([1.0] * chosen_records.n)
+    reach = eta if eta is not None else default_eta(source)
+    if reach is None:
+        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
+    problem = Problem(
+        chosen_records,
+        epsilon=epsilon,
+        eta=reach,
+        outputs=_outputs(outputs),
+        loss=loss if loss in (None, "travel", "distance") else read_matrix(loss),
+        metric=None if metric is None else metric.value,
+        seed=seed,
+    )
+    with ProgressLine(err, "solving") as progress:
+        result = solve(
+            problem,
+            method=method.value,
+            gap=gap,
+            time_limit=time_limit,
+            threads=threads,
+            direct=DirectOptions(algorithm=lp.value, all_rows=all_rows),
+            listener=progress,
+        )
+    if output is not None:
+        result.mechanism.save(output)
+    if trace is not None:
+        trace.write_text(result.trace.json_lines() + "\n", encoding="utf-8")
+    if as_json:
+        _print_json(_solve_fields(result, output))
+    else:
+        print_result(out, result)
+        if output is not None:
+            out.print(f"written to {output}")
+        if result.status is not Status.OPTIMAL:
+            err.print(f"the gap {gap:g} was not reached: give more time (--time-limit) or accept a larger --gap")
+    return DONE if result.status is Status.OPTIMAL else ANSWER_IS_NO
+
+
+@app.command()
+def verify(file: FileArgument, as_json: JsonOption = False) -> int:
+    """Check a mechanism file exactly; exit 0 only if it is private as it claims."""
+    try:
+        mechanism = load(file)
+    except CertificationError as error:
+        if as_json:
+            _print_json({"certified": False, "file": str(file), "error": str(error)})
+        err.print(f"NOT PRIVATE: {error}", markup=False)
+        return ANSWER_IS_NO
+    if as_json:
+        _print_json(_verify_fields(mechanism))
+    else:
+        out.print(repr(mechanism), markup=False)
+        print_certificate(out, mechanism)
+    return DONE
+
+
+@app.command()
+def perturb(
+    file: FileArgument,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the true records.")] = None,
+    source: Annotated[Path | None, typer.Option("--input", help="CSV with a column id.")] = None,
+    target: Annotated[Path | None, typer.Option("--output", help="CSV of reports to write.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
+    if bool(ids) == bool(source) or (source is None) != (target is None):
+        raise InputError("give either record ids, or both --input CSV and --output CSV")
+    if target is not None:
+        check_writable(target)
+    mechanism = load(file)
+    if source is not None and target is not None:
+        count = perturb_csv(mechanism, source, target)
+        if as_json:
+            _print_json({"reports": count, "file": str(target), "epsilon": mechanism.epsilon})
+        else:
+            out.print(f"{count} reports written to {target}")
+        return DONE
+    reports = mechanism.perturb(ids or [])
+    if as_json:
+        _print_json({"reports": reports, "epsilon": mechanism.epsilon})
+    else:
+        for report in reports:
+            out.print(report, markup=False)
+    return DONE
+
+
+@app.command()
+def demo(as_json: JsonOption = False) -> int:
+    """Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism."""
+    check_writable(DEMO_FILE)
+    problem = Problem(road("gothenburg", n=300, seed=0), epsilon=10.0, eta=0.5, outputs=50, seed=0)
+    with ProgressLine(err, "solving") as progress:
+        result = solve(problem, gap=1e-4, listener=progress)
+    result.mechanism.save(DEMO_FILE)
+    simple = exponential(problem)
+    losses = {"optimal (metricdp)": result.loss, "exponential mechanism": table_loss(simple.table, problem)}
+    if as_json:
+        _print_json({**_solve_fields(result, Path(DEMO_FILE)), "losses": losses})
+        return DONE
+    print_result(out, result)
+    print_comparison(out, losses, "km")
+    true = problem.records.ids[0]
+    out.print(f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
+    out.print(f"The mechanism is in {DEMO_FILE}. Check it again with: metricdp verify {DEMO_FILE}")
+    return DONE if result.status is Status.OPTIMAL else ANSWER_IS_NO
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"metricdp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Optimal metric differential privacy that is proved, not promised."""
+
+
+def _whole(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"--seed must be zero or more, got {seed}")
+    return seed
+
+
+def _outputs(choice: str | None) -> Any:
+    if choice is None:
+        return None
+    return int(choice) if re.fullmatch(r"[+-]?\d+", choice) else read_rows(choice)
+
+
+def _solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
+    problem = result.problem
+    return {
+        "status": result.status.value,
+        "method": result.method,
+        "partition": None,
+        "blocks": None,
+        "records": problem.n_records,
+        "outputs": problem.n_outputs,
+        "pairs": problem.graph.n_pairs,
+        "components": problem.graph.n_components,
+        "epsilon": problem.epsilon,
+        "eta": problem.eta,
+        "lower_bound": result.lower_bound,
+        "loss": result.loss,
+        "gap": result.gap,
+        "certified": result.mechanism.certificate.privacy.certified,
+        "seconds": result.seconds,
+        "peak_mb": result.peak_mb,
+        "iterations": result.iterations,
+        "cuts": None,
+        "file": None if output is None else str(output),
+    }
+
+
+def _verify_fields(mechanism: Mechanism) -> dict[str, Any]:
+    certificate = mechanism.certificate
+    check, worst, ids = certificate.privacy, certificate.privacy.worst, mechanism.records.ids
+    return {
+        "certified": check.certified,
+        "records": check.n_records,
+        "outputs": check.n_outputs,
+        "pairs": check.n_pairs,
+        "components": certificate.n_components,
+        "epsilon": check.epsilon,
+        "eta": certificate.eta,
+        "tightest_epsilon": check.tightest_epsilon,
+        "worst_pair": None if worst is None else [ids[worst.i], ids[worst.j]],
+        "bits": TOTAL_BITS,
+        "seconds": check.seconds,
+    }
+
+
+def _print_json(fields: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({k: _jsonable(v) for k, v in fields.items()}) + "\n")
+
+
+def _jsonable(value: Any) -> Any:
+    # infinity is no JSON number
+    return str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+
+
+def main() -> None:
+    """Run the command line and turn every error into one line and an exit code."""
+    try:
+        code = app(standalone_mode=True)
+        sys.exit(code or DONE)
+    except (InputError, MissingExtraError) as error:
+        _fail(error, WRONG_INPUT)
+    except CertificationError as error:
+        _fail(error, ANSWER_IS_NO)
+    except MetricDPError as error:
+        _fail(error, PROGRAM_FAILED)
+    except KeyboardInterrupt:
+        _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
+    except Exception as error:
+        if os.environ.get("METRICDP_DEBUG"):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
+
+
+def _fail(error: MetricDPError, code: int) -> None:
+    err.print(f"error: {error}", markup=False)
+    if "--json" in sys.argv:
+        _print_json({"status": "error", "error": str(error)})
+    sys.exit(code)

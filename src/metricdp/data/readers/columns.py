@@ -1,0 +1,86 @@
+"""Which columns of a table hold coordinates, ids and weights."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metricdp.data.records import Kind
+
+_NAMES = {
+    "latitude": ("lat", "latitude"),
+    "longitude": ("lon", "lng", "long", "longitude"),
+    "id": ("id", "osmid"),
+    "weight": ("weight", "prior"),
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The positions of the columns that make records."""
+
+    kind: Kind
+    coordinates: tuple[int, ...]
+    id: int | None
+    weight: int | None
+
+
+def find_columns(names: Sequence[object], source: object) -> Layout:
+    """Find coordinates, ids and weights by the names of the columns, whatever their case.
+
+    Places have latitude and longitude; vectors have x, y, z (or fewer) or numbered columns such as x1, x2, ...
+
+    Examples
+    --------
+    >>> find_columns(["osmid", "Lat", "Lng"], "nodes.csv")
+    Layout(kind='places', coordinates=(1, 2), id=0, weight=None)
+    """
+    keys = [str(name).strip().lower() for name in names]
+    position = {what: _position(keys, accepted, source) for what, accepted in _NAMES.items()}
+    latitude, longitude = position["latitude"], position["longitude"]
+    if latitude is not None and longitude is not None:
+        return Layout("places", (latitude, longitude), position["id"], position["weight"])
+    axes = _axes(keys, source)
+    if not axes:
+        hint = "; separate columns with commas" if len(keys) == 1 and re.search(r"[;\t|]", keys[0]) else ""
+        raise InputError(
+            f"{source} has the columns {listed(names)}, but it needs lat and lon (places) or "
+            f"x, y, ... or x1, x2, ... (vectors): rename them{hint}"
+        )
+    return Layout("vectors", axes, position["id"], position["weight"])
+
+
+def listed(names: Sequence[object]) -> str:
+    """Give the first names of columns for a message."""
+    shown = [repr(str(name)[:40]) for name in names[:8]]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+
+
+def _position(keys: list[str], accepted: tuple[str, ...], source: object) -> int | None:
+    for key in accepted:
+        if keys.count(key) > 1:
+            raise InputError(f"{source} has {keys.count(key)} columns named {key!r}: keep one of them")
+        if key in keys:
+            return keys.index(key)
+    return None
+
+
+def _axes(keys: list[str], source: object) -> tuple[int, ...]:
+    lettered = [position for axis in "xyz" if (position := _position(keys, (axis,), source)) is not None]
+    if lettered:
+        found = [keys[position] for position in lettered]
+        if found != list("xyz"[: len(found)]):
+            raise InputError(f"{source} has the columns {', '.join(found)}: vectors need x, then y, then z")
+        return tuple(lettered)
+    numbered = sorted((int(key[1:]), position) for position, key in enumerate(keys) if re.fullmatch("x[0-9]{1,6}", key))
+    numbers = [number for number, _ in numbered]
+    if numbers and (numbers[0] > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers)))):
+        present = listed([keys[position] for _, position in numbered])
+        raise InputError(f"{source} has the columns {present}: number them x1, x2, ... without gaps")
+    return tuple(position for _, position in numbered)

@@ -1,0 +1,49 @@
+"""One reader for every kind of file: the name says which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metricdp.data.readers.comma import read_csv
+from metricdp.data.readers.files import existing_file
+from metricdp.data.readers.geojson import read_geojson
+from metricdp.data.readers.graphml import read_graphml
+from metricdp.data.readers.pbf import read_pbf
+from metricdp.data.readers.word_vectors import read_word_vectors
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from metricdp.data.records import Records
+
+_READERS: dict[str, Callable[[str | PathLike[str]], Records]] = {
+    ".csv": read_csv,
+    ".geojson": read_geojson,
+    ".json": read_geojson,
+    ".graphml": read_graphml,
+    ".pbf": read_pbf,
+    ".txt": read_word_vectors,
+    ".vec": read_word_vectors,
+}
+
+
+def read_records(path: str | PathLike[str]) -> Records:
+    """Read records from a file of any kind that metricdp knows.
+
+    Parameters
+    ----------
+    path
+        ``.csv`` (places or vectors), ``.geojson`` or ``.json`` (Points), ``.graphml`` (streets saved by osmnx),
+        ``.osm.pbf`` (OpenStreetMap), ``.txt`` or ``.vec`` (word vectors). All but the extracts may be packed: ``.gz``.
+    """
+    existing_file(path)
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix not in _READERS:
+        raise InputError(f"{path} has an unknown suffix: metricdp reads {', '.join(_READERS)} (also packed as .gz)")
+    return _READERS[suffix](path)

@@ -1,0 +1,19 @@
+"""Mechanisms: repair, exact certificate, exact sampling, files, baselines."""
+
+from metricdp.mechanism.baselines import exponential
+from metricdp.mechanism.certify import PrivacyCheck, check_privacy
+from metricdp.mechanism.files import load, save
+from metricdp.mechanism.mechanism import Certificate, Mechanism, Optimality
+from metricdp.mechanism.repair import repair
+
+__all__ = [
+    "Certificate",
+    "Mechanism",
+    "Optimality",
+    "PrivacyCheck",
+    "check_privacy",
+    "exponential",
+    "load",
+    "repair",
+    "save",
+]

@@ -1,0 +1,242 @@
+"""Mechanism files (``.mdp``): safetensors, no code inside, certified again before they are handed out."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import save as to_safetensors
+
+from metricdp.data.records import Records
+from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.mechanism.mechanism import Mechanism, Optimality
+from metricdp.metric.graph import MdpGraph
+from metricdp.problem.outputs import Outputs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FORMAT = "metricdp-1"
+MAX_HEADER_BYTES = 100_000_000  # the size that safetensors itself allows
+DTYPES = {"U64": np.dtype("<u8"), "I32": np.dtype("<i4"), "F64": np.dtype("<f8")}
+# name: (type, number of dimensions)
+TENSORS = {
+    "table": ("U64", 2),
+    "pairs": ("I32", 2),
+    "distances": ("F64", 1),
+    "records": ("F64", 2),
+    "prior": ("F64", 1),
+}
+OUTPUT_TENSORS = {"I32": 1, "F64": 2}  # rows of the records, or other points
+METADATA = ("format", "epsilon", "eta", "metric", "kind", "name", "ids", "solver", "created", "sha256", "metadata_sha256")
+OPTIONAL_METADATA = ("loss", "lower_bound")
+
+
+def save(mechanism: Mechanism, path: str | Path) -> None:
+    """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no half file is ever seen."""
+    target = Path(path)
+    check_writable(target)
+    outputs = mechanism.outputs
+    tensors: dict[str, NDArray[Any]] = {
+        "table": mechanism.table,
+        "pairs": mechanism.graph.pairs,
+        "distances": mechanism.graph.distances,
+        "outputs": outputs.coordinates if outputs.rows is None else outputs.rows.astype(np.int32),
+        "records": mechanism.records.coordinates,
+        "prior": mechanism.records.prior,
+    }
+    metadata = {
+        "format": FORMAT,
+        "epsilon": mechanism.epsilon.hex(),
+        "eta": mechanism.eta.hex(),
+        "metric": mechanism.metric,
+        "kind": mechanism.records.kind,
+        "name": mechanism.records.name,
+        "ids": json.dumps(mechanism.records.ids),
+        "solver": mechanism.solver,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    if mechanism.optimality is not None:
+        metadata["loss"] = mechanism.optimality.loss.hex()
+        metadata["lower_bound"] = mechanism.optimality.lower_bound.hex()
+    tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    metadata["sha256"] = tensor_hash(tensors)
+    metadata["metadata_sha256"] = metadata_hash(metadata)
+    data = to_safetensors(tensors, metadata=metadata)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise now, before long work, if ``path`` could not be written later."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a folder; name a file such as {target / 'city.mdp'}")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+    if not os.access(target.parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        raise InputError(f"cannot write {target}: permission denied; choose another path")
+
+
+def load(path: str | Path) -> Mechanism:
+    """Read a mechanism file, check its sizes and hashes, and certify it again."""
+    source = Path(path)
+    try:
+        return _load(source)
+    except CertificationError as error:
+        raise CertificationError(f"{source} does not hold what it claims: {error}") from None
+    except FileFormatError:
+        raise
+    except InputError as error:
+        raise FileFormatError(f"{source} is damaged: {error}") from None
+    except (OSError, MemoryError) as error:
+        raise FileFormatError(f"cannot read {source}: {error}") from None
+
+
+def _load(source: Path) -> Mechanism:
+    header, offset = _read_header(source)
+    metadata = header.pop("__metadata__", None)
+    tensors = _map_tensors(source, header, offset)
+    fields = _checked_metadata(source, metadata, tensors)
+    try:
+        ids = json.loads(fields["ids"])
+        epsilon, eta = float.fromhex(fields["epsilon"]), float.fromhex(fields["eta"])
+        optimality = None
+        if "loss" in fields or "lower_bound" in fields:
+            optimality = Optimality(float.fromhex(fields["loss"]), float.fromhex(fields["lower_bound"]))
+    except (KeyError, ValueError, OverflowError, RecursionError) as error:
+        raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({error})") from None
+    if not (math.isfinite(epsilon) and epsilon > 0 and eta > 0):
+        raise FileFormatError(f"{source} is damaged: epsilon {epsilon!r} and eta {eta!r} must be positive")
+    if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
+        raise FileFormatError(f"{source} is damaged: its record ids are not a list of texts")
+    graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
+    if graph.n_pairs and graph.distances.max() > eta:
+        raise FileFormatError(f"{source} is damaged: a neighbour distance {graph.distances.max()!r} exceeds eta {eta!r}")
+    records = Records(
+        tensors["records"], ids=ids, prior=tensors["prior"], kind=fields["kind"], name=fields["name"]
+    )
+    given = tensors["outputs"]
+    outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
+    return Mechanism(
+        np.array(tensors["table"]), records, outputs, graph, epsilon, eta, fields["metric"], optimality, fields["solver"]
+    )
+
+
+def _read_header(source: Path) -> tuple[dict[str, Any], int]:
+    size = source.stat().st_size
+    with source.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
+            raise FileFormatError(f"{source} is not a mechanism file, or it is cut short ({size} bytes)")
+        text = stream.read(length)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        raise FileFormatError(f"{source} is not a mechanism file: its header cannot be read") from None
+    if not isinstance(header, dict):
+        raise FileFormatError(f"{source} is not a mechanism file: its header is not a table of tensors")
+    return header, 8 + length
+
+
+def _map_tensors(source: Path, header: dict[str, Any], offset: int) -> dict[str, NDArray[Any]]:
+    """Map the tensors into memory after checking their names, types, shapes and extents against the file's size."""
+    expected = {*TENSORS, "outputs"}
+    if set(header) != expected:
+        raise FileFormatError(
+            f"{source} has the tensors {', '.join(sorted(map(str, header)))}, expected {', '.join(sorted(expected))}"
+        )
+    size = source.stat().st_size - offset
+    extents, plans = [], {}
+    for name, entry in header.items():
+        try:
+            dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+            begin, end = entry["data_offsets"]
+        except (KeyError, TypeError, ValueError):
+            raise FileFormatError(f"{source} is damaged: tensor {name} is not described properly") from None
+        kind, dimensions = TENSORS.get(name, (entry["dtype"], OUTPUT_TENSORS.get(entry["dtype"])))
+        whole = all(type(v) is int and v >= 0 for v in (*shape, begin, end))
+        if entry["dtype"] != kind or len(shape) != dimensions or not whole:
+            raise FileFormatError(f"{source} is damaged: tensor {name} is {entry['dtype']} of shape {shape}")
+        if end - begin != math.prod(shape) * dtype.itemsize or end > size:
+            raise FileFormatError(f"{source} is cut short or damaged: tensor {name} does not fit into the file")
+        extents.append((begin, end))
+        plans[name] = (dtype, shape, begin)
+    position = 0
+    for begin, end in sorted(extents):
+        if begin != position:
+            raise FileFormatError(f"{source} is damaged: its tensors overlap or leave gaps")
+        position = end
+    if position != size:
+        raise FileFormatError(f"{source} is damaged: it holds {size - position} bytes that belong to no tensor")
+    _check_shapes(source, {name: shape for name, (_, shape, _) in plans.items()})
+    return {
+        name: np.memmap(source, dtype, "r", offset + begin, shape) if math.prod(shape) else np.zeros(shape, dtype)
+        for name, (dtype, shape, begin) in plans.items()
+    }
+
+
+def _check_shapes(source: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+    n, K = shapes["table"]
+    P, D = shapes["pairs"][0], shapes["records"][1]
+    fits = (
+        n > 0
+        and K > 0
+        and D > 0
+        and shapes["pairs"] == (P, 2)
+        and shapes["distances"] == (P,)
+        and shapes["records"] == (n, D)
+        and shapes["prior"] == (n,)
+        and shapes["outputs"] in ((K,), (K, D))
+    )
+    if not fits:
+        raise FileFormatError(f"{source} is damaged: the shapes of its tensors do not fit together: {shapes}")
+
+
+def _checked_metadata(source: Path, metadata: object, tensors: dict[str, NDArray[Any]]) -> dict[str, str]:
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise FileFormatError(f"{source} is not a mechanism file: it has no metadata")
+    if metadata.get("format") != FORMAT:
+        raise FileFormatError(
+            f"{source} has format {metadata.get('format')!r}, this version reads {FORMAT!r}: use a matching metricdp"
+        )
+    missing = [key for key in METADATA if key not in metadata]
+    unknown = sorted(set(metadata) - {*METADATA, *OPTIONAL_METADATA})
+    if missing or unknown:
+        raise FileFormatError(f"{source} is damaged: metadata missing {missing}, unknown {unknown}")
+    if metadata["metadata_sha256"] != metadata_hash(metadata) or metadata["sha256"] != tensor_hash(tensors):
+        raise FileFormatError(f"{source} was changed after it was written: its hash does not match")
+    return metadata
+
+
+def tensor_hash(tensors: dict[str, NDArray[Any]]) -> str:
+    """Give the SHA-256 of all tensors: name, type, shape and bytes, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {value.dtype.str} {value.shape}\n".encode())
+        digest.update(value.reshape(-1).view(np.uint8).data if value.size else b"")
+    return digest.hexdigest()
+
+
+def metadata_hash(metadata: dict[str, str]) -> str:
+    """Give the SHA-256 of all other metadata, as JSON with sorted keys."""
+    rest = {key: value for key, value in metadata.items() if key != "metadata_sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+

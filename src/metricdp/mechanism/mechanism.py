@@ -1,0 +1,213 @@
+"""A mechanism: an integer table that has passed the exact check, and what can be done with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricdp.errors import CertificationError, InputError
+from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
+from metricdp.mechanism.repair import repair
+from metricdp.mechanism.sample import cumulative, draw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.graph import MdpGraph
+    from metricdp.problem.outputs import Outputs
+    from metricdp.problem.problem import Problem
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """A proof of how far from optimal a mechanism can be at most: its loss and a valid lower bound on any loss."""
+
+    loss: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """The relative gap ``(loss - lower_bound) / loss``."""
+        return relative_gap(self.loss, self.lower_bound)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Both proofs that come with a mechanism, and their scope.
+
+    Protected are the neighbour pairs within ``eta``, and by the chain rule every connected pair at its path distance.
+    Records in different components are not protected from one another.
+    """
+
+    privacy: PrivacyCheck
+    eta: float
+    metric: str
+    n_components: int
+    n_isolated: int
+    optimality: Optimality | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Give the certificate in plain words, a line each."""
+        check = self.privacy
+        lines = [
+            f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
+            f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
+            f"({check.n_decided_exactly:,} of {2 * check.n_pairs * check.n_outputs:,} comparisons needed integers).",
+            f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
+        ]
+        if check.n_pairs == 0:
+            lines.append("No record has a neighbour within eta: NOTHING is protected. Choose a larger eta.")
+        elif self.n_components > 1:
+            lines.append(
+                f"Scope: {self.n_components} components ({self.n_isolated} records without any neighbour); records in "
+                "different components are not protected from one another."
+            )
+        else:
+            lines.append("Scope: one component; every pair of records is protected at its path distance.")
+        if self.optimality is not None:
+            lines.append(
+                f"Optimal within {100 * self.optimality.gap:.3g} %: expected loss {self.optimality.loss:.6g}, "
+                f"no mechanism with this budget can go below {self.optimality.lower_bound:.6g}."
+            )
+        return lines
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mechanism:
+    """A perturbation mechanism that has passed the exact check; making one that does not pass raises.
+
+    Parameters
+    ----------
+    table
+        Integer weights, shape (N, K), rows summing to 2^63.
+    records, outputs, graph, epsilon, eta, metric
+        What it protects: the records, what can be reported, the neighbour pairs, the budget.
+    optimality
+        Its expected loss and a valid lower bound, where known.
+    solver
+        How it was made, for the record.
+    """
+
+    table: NDArray[np.uint64]
+    records: Records
+    outputs: Outputs
+    graph: MdpGraph
+    epsilon: float
+    eta: float
+    metric: str
+    optimality: Optimality | None = None
+    solver: str = ""
+    certificate: Certificate = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.table.dtype != np.uint64 or self.table.shape != (self.records.n, self.outputs.n):
+            raise InputError(
+                f"a mechanism's table must be uint64 of shape ({self.records.n}, {self.outputs.n}), got "
+                f"{self.table.dtype} of shape {self.table.shape}"
+            )
+        self.table.setflags(write=False)
+        check = check_privacy(self.table, self.graph.pairs, self.graph.distances, self.epsilon)
+        if not check.certified:
+            raise CertificationError(f"the table is not {self.epsilon:g}-mDP: {check.fault}")
+        sizes = np.bincount(self.graph.labels)
+        certificate = Certificate(
+            check, self.eta, self.metric, self.graph.n_components, int((sizes == 1).sum()), self.optimality
+        )
+        object.__setattr__(self, "certificate", certificate)
+
+    @classmethod
+    def of(
+        cls, problem: Problem, table: NDArray[np.uint64], *, optimality: Optimality | None = None, solver: str = ""
+    ) -> Mechanism:
+        """Certify an integer table as a mechanism of ``problem``."""
+        return cls(
+            table,
+            problem.records,
+            problem.outputs,
+            problem.graph,
+            problem.epsilon,
+            problem.eta,
+            problem.metric.name,
+            optimality=optimality,
+            solver=solver,
+        )
+
+    @classmethod
+    def from_matrix(
+        cls, problem: Problem, Z: NDArray[np.float64], *, lower_bound: float | None = None, solver: str = ""
+    ) -> Mechanism:
+        """Repair a float matrix into an exactly private mechanism of ``problem``."""
+        table = repair(Z, problem.graph, problem.epsilon, costs=problem.costs)
+        loss = table_loss(table, problem)
+        optimality = None if lower_bound is None else Optimality(loss, min(lower_bound, loss))
+        return cls.of(problem, table, optimality=optimality, solver=solver)
+
+    def __repr__(self) -> str:
+        gap = f", within {100 * self.optimality.gap:.2g} % of optimal" if self.optimality else ""
+        return (
+            f"Mechanism({self.records.name!r}: {self.records.n} records x {self.outputs.n} outputs, certified "
+            f"{self.epsilon:g}-mDP on {self.graph.n_pairs} pairs{gap})"
+        )
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The table as floats, rounded: for looking at, not for sampling."""
+        return self.table / 2.0**TOTAL_BITS
+
+    @cached_property
+    def _row_of_id(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.records.ids)}
+
+    @cached_property
+    def _steps(self) -> NDArray[np.uint64]:
+        return cumulative(self.table)
+
+    def rows_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
+        """Give the rows of records named by ``ids``."""
+        try:
+            return np.array([self._row_of_id[str(name)] for name in ids], dtype=np.int64)
+        except KeyError as error:
+            raise InputError(f"there is no record {error.args[0]!r} in this mechanism: use one of its record ids") from None
+
+    def perturb_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw one output number for each record row, with the operating system's randomness."""
+        return draw(self._steps, np.asarray(rows, dtype=np.int64))
+
+    def perturb(self, ids: str | Sequence[Any]) -> Any:
+        """Draw a report for each record id: the id of the output, or its number if outputs are other points.
+
+        Each call spends the budget again: n reports of the same record cost n times epsilon.
+        """
+        one = isinstance(ids, str)
+        names = self.outputs.ids(self.records)
+        drawn = [names[k] for k in self.perturb_rows(self.rows_of([ids] if one else list(ids)))]
+        return drawn[0] if one else drawn
+
+    def save(self, path: str | Path) -> None:
+        """Write the mechanism to a ``.mdp`` file, whole or not at all."""
+        from metricdp.mechanism.files import save  # noqa: PLC0415  (files.py imports this module to load)
+
+        save(self, path)
+
+
+def relative_gap(loss: float, lower_bound: float) -> float:
+    """Give ``(loss - lower_bound) / loss``; 0 when both are 0."""
+    return 0.0 if loss <= lower_bound else (loss - lower_bound) / loss
+
+
+def table_loss(table: NDArray[np.uint64], problem: Problem) -> float:
+    """Give the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``."""
+    terms = problem.costs * (table / 2.0**TOTAL_BITS)
+    total = math.fsum(terms.ravel())
+    return total * (1.0 + 2.0**-50)  # each term has at most three roundings

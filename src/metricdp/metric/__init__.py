@@ -1,0 +1,25 @@
+"""Distances between records and the graph of neighbouring records."""
+
+from metricdp.metric.distances import (
+    CoordinateMetric,
+    FunctionMetric,
+    MatrixMetric,
+    Metric,
+    StreetMetric,
+    as_metric,
+    metric_by_name,
+)
+from metricdp.metric.graph import MdpGraph
+from metricdp.metric.sparsify import prune_implied
+
+__all__ = [
+    "CoordinateMetric",
+    "FunctionMetric",
+    "MatrixMetric",
+    "MdpGraph",
+    "Metric",
+    "StreetMetric",
+    "as_metric",
+    "metric_by_name",
+    "prune_implied",
+]

@@ -1,0 +1,153 @@
+"""The mDP graph: one node per record, one edge per pair of neighbouring records (the seed's Definition 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from metricdp.errors import InputError
+from metricdp.metric.closure import close_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.distances import Metric
+
+TINIEST = float(np.nextafter(0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class MdpGraph:
+    """Neighbour pairs and their distances.
+
+    Parameters
+    ----------
+    n
+        Number of records.
+    pairs
+        Neighbours i < j in lexicographic order, shape (P, 2).
+    distances
+        Their distances, shape (P,), finite and not negative.
+
+    Examples
+    --------
+    >>> line = MdpGraph(3, np.array([[0, 1], [1, 2]], dtype=np.int32), np.array([1.0, 1.0]))
+    >>> line.closure(np.array([[1.0], [0.0], [0.0]]), epsilon=np.log(2)).round(3).ravel().tolist()
+    [1.0, 0.5, 0.25]
+    """
+
+    n: int
+    pairs: NDArray[np.int32]
+    distances: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        pairs, distances = self.pairs, self.distances
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or distances.shape != (len(pairs),):
+            raise InputError(f"pairs of shape {pairs.shape} and distances of shape {distances.shape} do not fit")
+        if len(pairs) == 0:
+            return
+        if pairs.min() < 0 or pairs.max() >= self.n:
+            raise InputError(f"pairs name records {pairs.min()} to {pairs.max()}, but there are {self.n}")
+        key = pairs[:, 0].astype(np.int64) * self.n + pairs[:, 1]
+        if (pairs[:, 0] >= pairs[:, 1]).any() or (np.diff(key) <= 0).any():
+            raise InputError("neighbour pairs must be i < j, sorted and each named once")
+        if not (np.isfinite(distances) & (distances >= 0)).all():
+            raise InputError("distances of neighbours must be finite and not negative")
+
+    @classmethod
+    def of(cls, records: Records, metric: Metric, eta: float) -> MdpGraph:
+        """Build the graph of all pairs of ``records`` within ``eta``."""
+        return cls(records.n, *metric.pairs_within(records, eta))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of neighbour pairs."""
+        return len(self.pairs)
+
+    @cached_property
+    def adjacency(self) -> csr_array:
+        """Both directions of every pair as a sparse matrix of distances (zero distances are stored entries)."""
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        rows, columns = np.concatenate((i, j)), np.concatenate((j, i))
+        return csr_array((np.tile(self.distances, 2), (rows, columns)), shape=(self.n, self.n))
+
+    @cached_property
+    def labels(self) -> NDArray[np.int32]:
+        """Number of the component of each record; components are numbered by their first record."""
+        _, labels = connected_components(self.adjacency, directed=False)
+        _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int32)
+        rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+        return rank[inverse]
+
+    @property
+    def n_components(self) -> int:
+        """Number of connected components."""
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def components(self) -> list[NDArray[np.int64]]:
+        """The records of each component, ascending."""
+        order = np.argsort(self.labels, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.labels))[:-1])
+
+    def subgraph(self, rows: NDArray[np.int64]) -> MdpGraph:
+        """Give the graph among ``rows`` (ascending), renumbered from 0."""
+        place = np.full(self.n, -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        pairs = place[self.pairs]
+        inside = (pairs >= 0).all(axis=1)
+        return MdpGraph(len(rows), pairs[inside].astype(np.int32), self.distances[inside])
+
+    def merged(self) -> tuple[NDArray[np.int64], MdpGraph]:
+        """Merge records at distance 0, which must have equal rows: the group of each record, and the groups' graph.
+
+        Between groups the shortest distance counts: the other pairs follow from it.
+        """
+        zero = self.distances == 0
+        if not zero.any():
+            return np.arange(self.n), self
+        i, j = self.pairs[zero, 0], self.pairs[zero, 1]
+        touching = csr_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n))
+        _, label = connected_components(touching, directed=False)
+        _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        group = rank[inverse]
+        ends = np.sort(group[self.pairs], axis=1)
+        apart = ends[:, 0] != ends[:, 1]
+        ends, lengths = ends[apart], self.distances[apart]
+        order = np.lexsort((lengths, ends[:, 1], ends[:, 0]))
+        ends, lengths = ends[order], lengths[order]
+        keep = np.ones(len(ends), dtype=bool)
+        keep[1:] = (ends[1:] != ends[:-1]).any(axis=1)
+        return group, MdpGraph(len(first), ends[keep].astype(np.int32), lengths[keep])
+
+    def path_distances(self, sources: NDArray[np.int64], *, limit: float = np.inf) -> NDArray[np.float64]:
+        """Give the path distances D from ``sources`` to all records, shape (len(sources), N); inf if not connected."""
+        return dijkstra(self.adjacency, directed=False, indices=sources, limit=limit)
+
+    def closure(self, values: NDArray[np.float64], epsilon: float, *, slack: float = 0.0) -> NDArray[np.float64]:
+        """Give the smallest matrix above ``values`` with ``z_i <= exp(epsilon d_ij) z_j`` on all pairs.
+
+        ``slack`` tightens every row by that relative amount (at most to equality), so that rounding cannot break it.
+        """
+        closed = np.array(values, dtype=np.float64, order="C")
+        close_columns(closed, *self.decays(epsilon, slack=slack), False)
+        return closed
+
+    def decays(
+        self, epsilon: float, *, slack: float = 0.0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Give the adjacency's index arrays and the factor ``exp(-epsilon d) (1 + slack)``, in (0, 1], of each edge."""
+        matrix = self.adjacency
+        factor = np.minimum(np.exp(-epsilon * matrix.data) * (1.0 + slack), 1.0)
+        # never zero: a positive entry must keep its neighbours positive however far they are
+        factor = np.maximum(factor, TINIEST)
+        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), factor

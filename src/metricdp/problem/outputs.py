@@ -1,0 +1,102 @@
+"""Outputs: what a mechanism may report, rows of the records or other points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.data.records import Records
+
+DEFAULT_OUTPUTS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """The K things that can be reported.
+
+    Parameters
+    ----------
+    coordinates
+        Shape (K, D).
+    rows
+        The record that each output is, or None when the outputs are other points.
+    """
+
+    coordinates: NDArray[np.float64]
+    rows: NDArray[np.int64] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of outputs."""
+        return len(self.coordinates)
+
+    def ids(self, records: Records) -> tuple[str, ...]:
+        """Give the outputs' names: the records' ids, or their own numbers for other points."""
+        if self.rows is None:
+            return tuple(f"output {k}" for k in range(self.n))
+        return tuple(records.ids[row] for row in self.rows)
+
+    @classmethod
+    def of(cls, outputs: int | ArrayLike | None, records: Records, *, seed: int) -> Outputs:
+        """Make outputs from a count (drawn among the records with ``seed``), row numbers, or points.
+
+        One-dimensional whole numbers are rows; a table with the records' number of columns is points. By default
+        there are 100 outputs, or one per record if there are fewer.
+        """
+        if outputs is None:
+            outputs = min(DEFAULT_OUTPUTS, records.n)
+        if isinstance(outputs, (int, np.integer)) and not isinstance(outputs, bool):
+            return cls._drawn(int(outputs), records, seed)
+        try:
+            given = np.array(outputs)
+        except ValueError as error:
+            raise InputError(f"outputs must be a count, row numbers or points: {error}") from None
+        if given.ndim == 1 and given.size and np.issubdtype(given.dtype, np.integer):
+            return cls._rows(given.astype(np.int64), records)
+        if given.ndim == 2 and given.size and np.issubdtype(given.dtype, np.number):
+            return cls._points(given.astype(np.float64), records)
+        raise InputError(
+            f"outputs must be a count, a list of row numbers, or a table of points, got {given.dtype} "
+            f"of shape {given.shape}"
+        )
+
+    @classmethod
+    def _drawn(cls, count: int, records: Records, seed: int) -> Outputs:
+        if not 1 <= count <= records.n:
+            raise InputError(
+                f"outputs must be between 1 and the number of records {records.n}, got {count}: "
+                "ask for fewer, or give other points as outputs"
+            )
+        rows = np.sort(np.random.default_rng([seed, 1]).choice(records.n, size=count, replace=False))
+        return cls(records.coordinates[rows], rows)
+
+    @classmethod
+    def _rows(cls, rows: NDArray[np.int64], records: Records) -> Outputs:
+        outside = (rows < 0) | (rows >= records.n)
+        if outside.any():
+            raise InputError(
+                f"output row {rows[outside][0]} does not exist: there are {records.n} records (rows 0 to "
+                f"{records.n - 1})"
+            )
+        if len(np.unique(rows)) < len(rows):
+            values, counts = np.unique(rows, return_counts=True)
+            raise InputError(f"output row {values[counts > 1][0]} is named more than once: name each output once")
+        return cls(records.coordinates[rows], rows)
+
+    @classmethod
+    def _points(cls, points: NDArray[np.float64], records: Records) -> Outputs:
+        if points.shape[1] != records.dimension:
+            raise InputError(
+                f"output points must have the records' {records.dimension} coordinates, got {points.shape[1]}"
+            )
+        if not np.isfinite(points).all():
+            row = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
+            raise InputError(f"output points must be finite, got {points[row].tolist()} in row {row}")
+        return cls(points, None)

@@ -1,0 +1,171 @@
+"""The perturbation matrix optimisation problem (PMO, the seed's Section 2), validated once and then frozen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricdp.data import as_records
+from metricdp.errors import Faults, InputError
+from metricdp.metric import Metric, as_metric
+from metricdp.metric.graph import MdpGraph
+from metricdp.problem.loss import distance_loss, given_loss, travel_loss
+from metricdp.problem.outputs import Outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.data.records import Records
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Problem:
+    """Minimise the expected loss over all epsilon-mDP mechanisms.
+
+    Parameters
+    ----------
+    records
+        The secret records: Records, an array, a DataFrame or a GeoDataFrame.
+    epsilon
+        Privacy budget per unit of distance, positive and finite.
+    eta
+        Records within this distance are neighbours and are protected from one another; may be infinite.
+    outputs
+        A count (drawn among the records with ``seed``), row numbers, or a table of other points.
+    loss
+        ``"travel"``, ``"distance"``, or a matrix of shape (N, K). By default travel for places, distance for vectors.
+    metric
+        ``"haversine"``, ``"euclidean"``, ``"manhattan"``, ``"street"``, a matrix, or a function of two vectors.
+    destinations
+        For the travel loss: a count or row numbers.
+    seed
+        For drawing outputs and destinations.
+    """
+
+    records: Records
+    epsilon: float
+    eta: float
+    metric: Metric
+    outputs: Outputs
+    loss: NDArray[np.float64]
+    loss_name: str
+    graph: MdpGraph
+
+    def __init__(
+        self,
+        records: Any,
+        *,
+        epsilon: float,
+        eta: float,
+        outputs: int | ArrayLike | None = None,
+        loss: str | ArrayLike | None = None,
+        metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
+        destinations: int | ArrayLike | None = None,
+        seed: int = 0,
+    ) -> None:
+        faults = Faults("the problem")
+        budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
+        reach = _positive(eta, "eta", "the distance within which records are neighbours", faults, infinite=True)
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            faults.add(f"seed must be a whole number, zero or more, got {seed!r}")
+            seed = 0
+        made = _collect(faults, lambda: as_records(records))
+        measure = _collect(faults, lambda: as_metric(metric, made)) if made is not None else None
+        chosen = _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed))) if made is not None else None
+        if made is not None and measure is not None and chosen is not None:
+            matrix, name = _collect(
+                faults, lambda: _loss(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
+            ) or (None, "")
+            if not faults.messages:
+                graph = _collect(faults, lambda: MdpGraph.of(made, measure, reach))
+        faults.raise_if_any()
+        matrix.setflags(write=False)
+        for key, value in {
+            "records": made,
+            "epsilon": budget,
+            "eta": reach,
+            "metric": measure,
+            "outputs": chosen,
+            "loss": matrix,
+            "loss_name": name,
+            "graph": graph,
+        }.items():
+            object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return (
+            f"Problem({self.records.name!r}: {self.n_records} records x {self.n_outputs} outputs, epsilon "
+            f"{self.epsilon:g}, eta {self.eta:g}, {self.metric.name}, {self.graph.n_pairs} pairs in "
+            f"{self.graph.n_components} components, loss {self.loss_name})"
+        )
+
+    @property
+    def n_records(self) -> int:
+        """Number of records, N."""
+        return self.records.n
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs, K."""
+        return self.outputs.n
+
+    @cached_property
+    def costs(self) -> NDArray[np.float64]:
+        """The prior-weighted losses ``p_i c_ik``: the LP's objective, shape (N, K)."""
+        return self.records.prior[:, None] * self.loss
+
+    def expected_loss(self, Z: NDArray[np.float64]) -> float:
+        """Give ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
+        return math.fsum((self.costs * Z).sum(axis=1))
+
+
+def _positive(value: Any, name: str, meaning: str, faults: Faults, *, infinite: bool = False) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        faults.add(f"{name} must be a number, got {value!r}: give {meaning}")
+        return math.nan
+    if math.isnan(number) or number <= 0 or (math.isinf(number) and not infinite):
+        finite = "" if infinite else " and finite"
+        faults.add(f"{name} must be positive{finite}, got {number!r}: give {meaning}")
+    return number
+
+
+def _collect(faults: Faults, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except InputError as error:
+        faults.add(str(error))
+        return None
+
+
+def _loss(
+    loss: str | ArrayLike | None,
+    records: Records,
+    outputs: Outputs,
+    metric: Metric,
+    *,
+    destinations: int | ArrayLike | None,
+    seed: int,
+) -> tuple[NDArray[np.float64], str]:
+    if loss is None:
+        loss = "travel" if records.kind == "places" else "distance"
+    if not isinstance(loss, str):
+        return given_loss(loss, records.n, outputs.n), "given"
+    if loss == "distance":
+        found = distance_loss(records, outputs, metric)
+        if not np.isfinite(found).all():
+            i, k = (int(v) for v in np.argwhere(~np.isfinite(found))[0])
+            raise InputError(
+                f"record {i} and output {k} are infinitely far apart: give the loss as a matrix with finite entries"
+            )
+        return found, "distance"
+    if loss == "travel":
+        return travel_loss(records, outputs, metric, destinations=destinations, seed=seed), "travel"
+    raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix")

@@ -1,0 +1,83 @@
+"""Summaries for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import Console
+    from rich.status import Status as Spinner
+
+    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.solve.result import Result
+
+
+class ProgressLine:
+    """Shows the rows of a trace as they come: a live line on a terminal, a line each elsewhere."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self.console, self.title = console, title
+        self._spinner: Spinner | None = None
+
+    def __enter__(self) -> ProgressLine:
+        if self.console.is_terminal:
+            self._spinner = self.console.status(self.title)
+            self._spinner.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        """Show one row."""
+        text = "  ".join(f"{key} {_short(value)}" for key, value in row.items() if key not in ("stage", "seconds"))
+        line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {text}"
+        if self._spinner is not None:
+            self._spinner.update(f"{self.title}  {line}")
+        else:
+            self.console.print(line)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, tuple):
+        return "..".join(_short(v) for v in value)
+    return str(value)
+
+
+def print_result(console: Console, result: Result) -> None:
+    """Print what a run found, and both certificates."""
+    problem = result.problem
+    console.print(
+        f"{problem.records.name}: {problem.n_records} records x {problem.n_outputs} outputs, "
+        f"epsilon {problem.epsilon:g}, eta {problem.eta:g} ({problem.metric.name}), loss: {problem.loss_name}"
+    )
+    console.print(
+        f"{result.status.value} by {result.method} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
+        f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %"
+    )
+    print_certificate(console, result.mechanism)
+
+
+def print_certificate(console: Console, mechanism: Mechanism) -> None:
+    """Print a mechanism's certificate in plain words."""
+    for line in mechanism.certificate.lines():
+        console.print(f"  {line}")
+
+
+def print_comparison(console: Console, losses: dict[str, float], unit: str) -> None:
+    """Print expected losses side by side, the best first."""
+    table = Table("mechanism", "expected loss", "against the best")
+    best = min(losses.values())
+    for name, loss in sorted(losses.items(), key=lambda item: item[1]):
+        excess = "best" if loss == best else f"+{100 * (loss / best - 1):.1f} %" if best > 0 else "–"
+        table.add_row(name, f"{loss:.4f} {unit}".rstrip(), excess)
+    console.print(table)

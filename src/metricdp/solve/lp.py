@@ -1,0 +1,153 @@
+"""Linear programs by HiGHS. This is the only file that knows the LP solver.
+
+Nothing that comes back from here is trusted: points are repaired and certified, duals are cleaned and give bounds by a
+formula that is valid for any dual.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+import highspy
+import numpy as np
+
+from metricdp.errors import InfeasibleError, InputError, MissingExtraError, SolverError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+Algorithm = Literal["simplex", "ipx", "hipo"]
+ALGORITHMS: tuple[Algorithm, ...] = ("simplex", "ipx", "hipo")
+SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
+LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
+
+
+@dataclass(frozen=True)
+class LpSolution:
+    """A point and a dual of a linear program, with the word of the solver on it.
+
+    ``is_optimal`` is False when a limit stopped the solver; the values are then whatever it had.
+    """
+
+    is_optimal: bool
+    x: NDArray[np.float64]
+    row_dual: NDArray[np.float64]
+    solver_status: str
+    iterations: int
+
+
+class LinearProgram:
+    """Minimise ``cost @ x`` subject to column bounds and rows; rows can be added between solves (hot start)."""
+
+    def __init__(
+        self,
+        cost: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        *,
+        algorithm: Algorithm = "simplex",
+        tolerance: float = 1e-9,
+        threads: int = 1,
+    ) -> None:
+        if algorithm not in ALGORITHMS:
+            raise InputError(f"unknown LP algorithm {algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
+        if algorithm == "hipo" and find_spec("highspy_extras") is None:
+            # without it HiGHS would run another algorithm and not say so
+            raise MissingExtraError("highspy-extras", "hipo", "the interior point solver HiPO")
+        self.n_columns = len(cost)
+        self.n_rows = 0
+        self.algorithm = algorithm
+        self._highs = highspy.Highs()
+        self._set("output_flag", False)
+        self._set("threads", threads)
+        self._set("primal_feasibility_tolerance", tolerance)
+        self._set("dual_feasibility_tolerance", tolerance)
+        self._set("solver", {"simplex": "simplex", "ipx": "ipx", "hipo": "hipo"}[algorithm])
+        if algorithm != "simplex":
+            self._set("run_crossover", "off")
+            self._set("ipm_optimality_tolerance", 1e-8)
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = self.n_columns, 0
+        model.col_cost_, model.col_lower_, model.col_upper_ = cost, lower, upper
+        model.row_lower_, model.row_upper_ = np.zeros(0), np.zeros(0)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.zeros(1, dtype=np.int32)
+        model.a_matrix_.index_, model.a_matrix_.value_ = np.zeros(0, dtype=np.int32), np.zeros(0)
+        self._check(self._highs.passModel(model), "taking the model")
+
+    def add_rows(
+        self,
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        starts: NDArray[np.int32],
+        indices: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> None:
+        """Add rows in compressed form; every coefficient must be one that HiGHS keeps."""
+        size = np.abs(values)
+        if values.size and not (size.min() >= SMALLEST_COEFFICIENT and size.max() <= LARGEST_COEFFICIENT):
+            raise SolverError(
+                f"LP coefficients range from {size.min():.3g} to {size.max():.3g}, outside the range "
+                f"{SMALLEST_COEFFICIENT:g} to {LARGEST_COEFFICIENT:g} that the LP solver keeps"
+            )
+        status = self._highs.addRows(
+            len(lower), lower, upper, len(values), starts.astype(np.int32), indices.astype(np.int32), values
+        )
+        self._check(status, "adding rows")
+        self.n_rows += len(lower)
+        if self._highs.getNumRow() != self.n_rows:
+            raise SolverError(f"the LP solver kept {self._highs.getNumRow()} of {self.n_rows} rows")
+
+    def solve(self, *, time_limit: float = np.inf) -> LpSolution:
+        """Solve, from the last basis if there is one; once more from scratch if the solver gives up."""
+        deadline = time.monotonic() + time_limit
+        for attempt in range(3):
+            if attempt == 1:
+                self._highs.clearSolver()  # forget the basis that it stumbled over
+            elif attempt == 2:
+                self._highs.clearSolver()
+                self._set("presolve", "off")
+            self._limit(deadline)
+            self._highs.run()
+            status = self._highs.getModelStatus()
+            if status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+                return self._solution(is_optimal=status == highspy.HighsModelStatus.kOptimal)
+            if status == highspy.HighsModelStatus.kInfeasible and attempt > 0:
+                raise InfeasibleError("the linear program has no solution")
+            if time.monotonic() >= deadline:
+                return self._solution(is_optimal=False)
+        raise SolverError(f"the LP solver gave up: {self._highs.modelStatusToString(status)}")
+
+    def write(self, path: Path) -> None:
+        """Write the LP to a file that the solver's maintainers can read."""
+        self._check(self._highs.writeModel(str(path)), f"writing the LP to {path}")
+
+    def _solution(self, *, is_optimal: bool) -> LpSolution:
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        x = np.array(solution.col_value, dtype=np.float64)
+        dual = np.array(solution.row_dual, dtype=np.float64)
+        if x.shape != (self.n_columns,) or not np.isfinite(x).all():
+            x = np.zeros(self.n_columns)
+        if dual.shape != (self.n_rows,) or not np.isfinite(dual).all():
+            dual = np.zeros(self.n_rows)
+        status = self._highs.modelStatusToString(self._highs.getModelStatus())
+        iterations = max(info.simplex_iteration_count, 0) + max(info.ipm_iteration_count, 0)
+        return LpSolution(is_optimal, x, dual, status, iterations)
+
+    def _limit(self, deadline: float) -> None:
+        """Set the time limit; HiGHS counts the run time of all runs of a model together."""
+        if np.isfinite(deadline):
+            self._set("time_limit", self._highs.getRunTime() + max(deadline - time.monotonic(), 0.01))
+
+    def _set(self, option: str, value: object) -> None:
+        self._check(self._highs.setOptionValue(option, value), f"setting {option} to {value}")
+
+    @staticmethod
+    def _check(status: object, action: str) -> None:
+        if status == highspy.HighsStatus.kError:
+            raise SolverError(f"the LP solver refused {action}")

@@ -1,0 +1,85 @@
+"""What a solver gives back: status, bounds, the certified mechanism, and the trace of how it got there."""
+
+from __future__ import annotations
+
+import enum
+import json
+import resource
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from metricdp.mechanism.mechanism import relative_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.problem.problem import Problem
+
+
+class Status(enum.Enum):
+    """How a run ended. A mechanism that comes with any of these is certified private."""
+
+    OPTIMAL = "optimal"  # the gap that was asked for is closed
+    LIMIT = "limit"  # stopped by a limit or by the user: the best mechanism so far, with its honest gap
+    INFEASIBLE = "infeasible"  # there is no such mechanism
+    FAILED = "failed"  # the gap could not be reached; the mechanism is the best one found
+
+
+@dataclass
+class Trace:
+    """The rows of a run's log; each is also given to ``listener`` as it comes."""
+
+    listener: Callable[[dict[str, Any]], None] | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    begin: float = field(default_factory=time.perf_counter)
+
+    def add(self, **fields: Any) -> None:
+        """Note one step of the run."""
+        row = {"seconds": round(time.perf_counter() - self.begin, 4), **fields}
+        self.rows.append(row)
+        if self.listener is not None:
+            self.listener(row)
+
+    def json_lines(self) -> str:
+        """Give the log as JSON lines."""
+        return "\n".join(json.dumps(row) for row in self.rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The outcome of a run.
+
+    ``loss`` is that of the certified integer table; ``lower_bound`` comes from a dual point by a formula that is valid
+    for any dual, and is for the true problem.
+    """
+
+    status: Status
+    problem: Problem
+    mechanism: Mechanism
+    lower_bound: float
+    loss: float
+    method: str
+    iterations: int
+    seconds: float
+    peak_mb: float
+    trace: Trace
+
+    @property
+    def gap(self) -> float:
+        """The relative gap ``(loss - lower_bound) / loss``."""
+        return relative_gap(self.loss, self.lower_bound)
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({self.status.value}: loss {self.loss:.6g}, lower bound {self.lower_bound:.6g}, gap "
+            f"{100 * self.gap:.3g} %, {self.method}, {self.seconds:.2f} s)"
+        )
+
+
+def peak_megabytes() -> float:
+    """Give the largest memory that this process has held so far, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak) / (1e6 if sys.platform == "darwin" else 1e3)

@@ -1,0 +1,206 @@
+"""The facade: components apart, one solver for each, then repair, certificate and bounds."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from metricdp.errors import InputError
+from metricdp.mechanism.baselines import constant_matrix, exponential_matrix
+from metricdp.mechanism.mechanism import Mechanism, Optimality, table_loss
+from metricdp.mechanism.repair import repair
+from metricdp.solve.bounds import RowDuals, lower_bound
+from metricdp.solve.direct import DirectOptions, solve_component
+from metricdp.solve.result import Result, Status, Trace, peak_megabytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from metricdp.metric.graph import MdpGraph
+    from metricdp.problem.problem import Problem
+
+Method = Literal["auto", "direct"]
+METHODS: tuple[Method, ...] = ("auto", "direct")
+
+
+def solve(
+    problem: Problem,
+    *,
+    method: Method = "auto",
+    gap: float = 0.01,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    direct: DirectOptions | None = None,
+    listener: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Find the mechanism with the least expected loss, certified private and optimal within a proven gap.
+
+    Parameters
+    ----------
+    problem
+        What to solve.
+    method
+        ``"direct"``: one linear program per component. ``"auto"`` chooses.
+    gap
+        The relative gap below which the result counts as optimal.
+    time_limit
+        Seconds after which the best certified mechanism so far is returned, with status LIMIT.
+    threads
+        Threads of the LP solver; all cores by default.
+    direct
+        Options of the direct method.
+    listener
+        Called with each row of the trace as it comes.
+
+    Examples
+    --------
+    >>> import metricdp as mdp
+    >>> problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0, outputs=4)
+    >>> result = mdp.solve(problem, gap=1e-6)
+    >>> result.status.value, round(result.loss, 6)
+    ('optimal', 0.537883)
+    """
+    _check_options(method, gap, time_limit, threads)
+    trace = Trace(listener)
+    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+    merged = _Merged.of(problem)
+    trace.add(
+        stage="start",
+        records=problem.n_records,
+        merged=merged.graph.n,
+        outputs=problem.n_outputs,
+        pairs=problem.graph.n_pairs,
+        components=merged.graph.n_components,
+        largest_component=max(len(rows) for rows in merged.graph.components),
+        exponents=_exponent_range(problem),
+    )
+    found = _solve_components(
+        merged, problem.epsilon, direct or DirectOptions(), trace, deadline, threads or os.cpu_count() or 1
+    )
+    mechanism = _certified(problem, merged, found)
+    optimality = mechanism.optimality or Optimality(math.inf, found.lower_bound)
+    is_reached = optimality.gap <= gap
+    trace.add(stage="certified", lower_bound=optimality.lower_bound, loss=optimality.loss, gap=optimality.gap)
+    return Result(
+        status=Status.OPTIMAL if is_reached else Status.FAILED if found.is_complete else Status.LIMIT,
+        problem=problem,
+        mechanism=mechanism,
+        lower_bound=optimality.lower_bound,
+        loss=optimality.loss,
+        method="direct",
+        iterations=found.iterations,
+        seconds=time.perf_counter() - trace.begin,
+        peak_mb=peak_megabytes(),
+        trace=trace,
+    )
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """The problem with records at distance 0 merged: they must have equal rows."""
+
+    group: NDArray[np.int64]
+    graph: MdpGraph
+    costs: NDArray[np.float64]
+    cost_roundings: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Merged:
+        group, graph = problem.graph.merged()
+        costs = np.zeros((graph.n, problem.n_outputs))
+        np.add.at(costs, group, problem.costs)
+        return cls(group, graph, costs, 1 + int(np.bincount(group).max()))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The components' matrices put together, a bound on the whole, and the groups that a limit cut off."""
+
+    Z: NDArray[np.float64]
+    lower_bound: float
+    unfinished: NDArray[np.bool_]
+    iterations: int
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.unfinished.any()
+
+
+def _solve_components(
+    merged: _Merged, epsilon: float, options: DirectOptions, trace: Trace, deadline: float, threads: int
+) -> _Found:
+    graph, costs = merged.graph, merged.costs
+    Z = np.zeros(costs.shape)
+    unfinished = np.zeros(graph.n, dtype=bool)
+    # a component of one record puts all its mass on its cheapest output
+    alone = np.array([rows[0] for rows in graph.components if len(rows) == 1], dtype=np.int64)
+    Z[alone, costs[alone].argmin(axis=1)] = 1.0
+    bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=merged.cost_roundings)] if len(alone) else []
+    iterations = 0
+    for rows in sorted((rows for rows in graph.components if len(rows) > 1), key=len):
+        found = solve_component(
+            costs[rows],
+            graph.subgraph(rows),
+            epsilon,
+            options=options,
+            trace=trace,
+            deadline=deadline,
+            threads=threads,
+            cost_roundings=merged.cost_roundings,
+        )
+        Z[rows] = found.Z
+        unfinished[rows] = not found.is_complete
+        bounds.append(found.lower_bound)
+        iterations = max(iterations, found.iterations)
+    return _Found(Z, math.nextafter(math.fsum(bounds), -math.inf), unfinished, iterations)
+
+
+def _certified(problem: Problem, merged: _Merged, found: _Found) -> Mechanism:
+    """Repair what was found, and what a simple mechanism gives where a limit cut the search off; certify the better."""
+    candidates = [found.Z[merged.group]]
+    if not found.is_complete:
+        simple = _simple_matrix(problem)
+        cut_off = found.unfinished[merged.group][:, None]
+        candidates.append(np.where(cut_off, simple, candidates[0]))
+    tables = [repair(Z, problem.graph, problem.epsilon, costs=problem.costs) for Z in candidates]
+    losses = [table_loss(table, problem) for table in tables]
+    best = int(np.argmin(losses))
+    return Mechanism.of(
+        problem,
+        tables[best],
+        optimality=Optimality(losses[best], min(found.lower_bound, losses[best])),
+        solver="direct" if best == 0 else "direct, cut off; exponential mechanism where unfinished",
+    )
+
+
+def _simple_matrix(problem: Problem) -> NDArray[np.float64]:
+    try:
+        return exponential_matrix(problem)
+    except InputError:  # the metric cannot measure to these outputs
+        return constant_matrix(problem)
+
+
+def _exponent_range(problem: Problem) -> tuple[float, float]:
+    """Give the smallest and largest epsilon d: rows have coefficients 1 and exp of these."""
+    if problem.graph.n_pairs == 0:
+        return (0.0, 0.0)
+    exponents = problem.epsilon * problem.graph.distances
+    return float(exponents.min()), float(exponents.max())
+
+
+def _check_options(method: str, gap: float, time_limit: float | None, threads: int | None) -> None:
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
+    if not (math.isfinite(gap) and gap >= 0):
+        raise InputError(f"gap must be zero or positive, got {gap}: 0.01 means one percent")
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"time_limit must be positive, got {time_limit}: give seconds")
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be at least 1, got {threads}")
