@@ -1,6 +1,6 @@
 """metricdp: optimal metric differential privacy that is proved, not promised."""
 
-from metricdp import data
+from metricdp import data, metric
 from metricdp.data import Records
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
 from metricdp.mechanism import Certificate, Mechanism, exponential, load
@@ -24,6 +24,7 @@ __all__ = [
     "Status",
     "__version__",
     "data",
+    "metric",
     "exponential",
     "load",
     "solve",

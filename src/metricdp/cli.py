@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +26,7 @@ from metricdp.report.tables import ProgressLine, print_certificate, print_compar
 from metricdp.solve import METHODS, DirectOptions, Result, Status, solve
 from metricdp.solve.lp import ALGORITHMS
 
-DONE, ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 0, 1, 2, 3
+ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 DEMO_FILE = "metricdp-demo.mdp"
 
 app = typer.Typer(
@@ -40,66 +39,71 @@ app = typer.Typer(
 )
 out, err = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
 
-MethodName = StrEnum("MethodName", {name: name for name in METHODS})  # type: ignore[misc]
-AlgorithmName = StrEnum("AlgorithmName", {name: name for name in ALGORITHMS})  # type: ignore[misc]
-MetricName = StrEnum("MetricName", {name: name for name in ("haversine", "euclidean", "manhattan", "street")})
-
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE.mdp", help="A mechanism file.")]
 
 
 @app.command("solve")
 def solve_command(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")],
+    source: Annotated[
+        str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
+    ],
     epsilon: Annotated[float, typer.Option(help="Privacy budget per unit of distance (per km for places).")],
     eta: Annotated[float | None, typer.Option(help="Records within this distance are neighbours.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
     records: Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")] = None,
-    outputs: Annotated[str | None, typer.Option(help="How many outputs to draw, or a file of rows of the records.")] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="How many outputs to draw, or a file of rows of the records.")
+    ] = None,
     loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
     prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
-    metric: Annotated[MetricName | None, typer.Option(help="By default haversine for places, euclidean else.")] = None,
-    streets: Annotated[str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="haversine | euclidean | manhattan | street; by default haversine for places, else euclidean."
+        ),
+    ] = None,
+    streets: Annotated[
+        str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
-    method: Annotated[MethodName, typer.Option(help="How to solve.")] = MethodName("auto"),
+    method: Annotated[str, typer.Option(help=" | ".join(METHODS))] = "auto",
     gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
-    lp: Annotated[AlgorithmName, typer.Option(help="LP algorithm of the direct method.")] = AlgorithmName("simplex"),
+    lp: Annotated[str, typer.Option(help=f"LP algorithm of the direct method: {' | '.join(ALGORITHMS)}.")] = "simplex",
     all_rows: Annotated[bool, typer.Option("--all-rows", help="Hand all mDP rows to the LP solver at once.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Find the best mechanism for DATA, certify it, and write it to a file."""
     for path in (output, trace):
         if path is not None:
             check_writable(path)
     seed = _whole(seed)
     chosen_records = chosen(named(source, streets=streets, seed=seed), records, seed=seed)
-    if prior is not None and prior != "uniform":
-        chosen_records = chosen_records.with_prior(read_matrix(prior).ravel())
-    elif prior == "uniform":
-        chosen_records = chosen_records.with_prior([1.0] * chosen_records.n)
-    reach = eta if eta is not None else default_eta(source)
-    if reach is None:
-        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
+    if prior is not None:
+        weights = [1.0] * chosen_records.n if prior == "uniform" else read_matrix(prior).ravel()
+        chosen_records = chosen_records.with_prior(weights)
     problem = Problem(
         chosen_records,
         epsilon=epsilon,
-        eta=reach,
+        eta=_eta(eta, source),
         outputs=_outputs(outputs),
         loss=loss if loss in (None, "travel", "distance") else read_matrix(loss),
-        metric=None if metric is None else metric.value,
+        metric=metric,
         seed=seed,
     )
     with ProgressLine(err, "solving") as progress:
         result = solve(
             problem,
-            method=method.value,
+            method=method,
             gap=gap,
             time_limit=time_limit,
             threads=threads,
-            direct=DirectOptions(algorithm=lp.value, all_rows=all_rows),
+            direct=DirectOptions(algorithm=lp, all_rows=all_rows),
             listener=progress,
         )
     if output is not None:
@@ -114,11 +118,12 @@ def solve_command(
             out.print(f"written to {output}")
         if result.status is not Status.OPTIMAL:
             err.print(f"the gap {gap:g} was not reached: give more time (--time-limit) or accept a larger --gap")
-    return DONE if result.status is Status.OPTIMAL else ANSWER_IS_NO
+    if result.status is not Status.OPTIMAL:
+        raise typer.Exit(ANSWER_IS_NO)
 
 
 @app.command()
-def verify(file: FileArgument, as_json: JsonOption = False) -> int:
+def verify(file: FileArgument, as_json: JsonOption = False) -> None:
     """Check a mechanism file exactly; exit 0 only if it is private as it claims."""
     try:
         mechanism = load(file)
@@ -126,13 +131,12 @@ def verify(file: FileArgument, as_json: JsonOption = False) -> int:
         if as_json:
             _print_json({"certified": False, "file": str(file), "error": str(error)})
         err.print(f"NOT PRIVATE: {error}", markup=False)
-        return ANSWER_IS_NO
+        raise typer.Exit(ANSWER_IS_NO) from None
     if as_json:
         _print_json(_verify_fields(mechanism))
     else:
         out.print(repr(mechanism), markup=False)
         print_certificate(out, mechanism)
-    return DONE
 
 
 @app.command()
@@ -142,7 +146,7 @@ def perturb(
     source: Annotated[Path | None, typer.Option("--input", help="CSV with a column id.")] = None,
     target: Annotated[Path | None, typer.Option("--output", help="CSV of reports to write.")] = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
     if bool(ids) == bool(source) or (source is None) != (target is None):
         raise InputError("give either record ids, or both --input CSV and --output CSV")
@@ -155,18 +159,17 @@ def perturb(
             _print_json({"reports": count, "file": str(target), "epsilon": mechanism.epsilon})
         else:
             out.print(f"{count} reports written to {target}")
-        return DONE
+        return
     reports = mechanism.perturb(ids or [])
     if as_json:
         _print_json({"reports": reports, "epsilon": mechanism.epsilon})
     else:
         for report in reports:
             out.print(report, markup=False)
-    return DONE
 
 
 @app.command()
-def demo(as_json: JsonOption = False) -> int:
+def demo(as_json: JsonOption = False) -> None:
     """Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism."""
     check_writable(DEMO_FILE)
     problem = Problem(road("gothenburg", n=300, seed=0), epsilon=10.0, eta=0.5, outputs=50, seed=0)
@@ -177,13 +180,14 @@ def demo(as_json: JsonOption = False) -> int:
     losses = {"optimal (metricdp)": result.loss, "exponential mechanism": table_loss(simple.table, problem)}
     if as_json:
         _print_json({**_solve_fields(result, Path(DEMO_FILE)), "losses": losses})
-        return DONE
+        return
     print_result(out, result)
     print_comparison(out, losses, "km")
     true = problem.records.ids[0]
     out.print(f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
     out.print(f"The mechanism is in {DEMO_FILE}. Check it again with: metricdp verify {DEMO_FILE}")
-    return DONE if result.status is Status.OPTIMAL else ANSWER_IS_NO
+    if result.status is not Status.OPTIMAL:
+        raise typer.Exit(ANSWER_IS_NO)
 
 
 def _version(wanted: bool) -> None:
@@ -206,6 +210,13 @@ def _whole(seed: int) -> int:
     if seed < 0:
         raise InputError(f"--seed must be zero or more, got {seed}")
     return seed
+
+
+def _eta(given: float | None, source: str) -> float:
+    reach = default_eta(source) if given is None else given
+    if reach is None:
+        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
+    return reach
 
 
 def _outputs(choice: str | None) -> Any:
@@ -269,8 +280,7 @@ def _jsonable(value: Any) -> Any:
 def main() -> None:
     """Run the command line and turn every error into one line and an exit code."""
     try:
-        code = app(standalone_mode=True)
-        sys.exit(code or DONE)
+        app()
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
     except CertificationError as error:

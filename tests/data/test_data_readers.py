@@ -206,7 +206,7 @@ def test_pbf_names_the_extra_to_install(extract, monkeypatch):
     [
         "cat 1 2.5\ndog -1e-1 0\n",
         "2 2\ncat 1 2.5 \ndog -0.1 0 \n",
-        gzip.compress(b"cat 1 2.5\r\ndog -0.1 0\r\n"),
+        gzip.compress(b"cat 1 2.5\r\ndog -0.1 0\r\n", mtime=0),
     ],
 )
 def test_word_vectors(write, content):
@@ -250,13 +250,13 @@ def test_the_suffix_chooses_the_reader(write, extract):
         read_records(path).kind
         for path in (
             write(places, "a.csv"),
-            write(gzip.compress(places), "a.CSV.gz"),
+            write(gzip.compress(places, mtime=0), "a.CSV.gz"),
             write(collection(point(1, 2)), "a.geojson"),
             write(collection(point(1, 2)), "a.json"),
             write(GRAPHML, "a.graphml"),
             extract,
             write(vectors, "a.txt"),
-            write(gzip.compress(vectors), "glove.6B.100d.vec.gz"),
+            write(gzip.compress(vectors, mtime=0), "glove.6B.100d.vec.gz"),
         )
     ]
     assert found == ["places"] * 6 + ["vectors"] * 2

@@ -71,7 +71,7 @@ class Records:
         names = tuple(str(i) for i in (range(n) if ids is None else ids))
         _check_ids(names, n, faults)
         weights = _as_prior(prior, n, faults)
-        nodes = None if street_nodes is None else np.asarray(street_nodes, dtype=np.int64)
+        nodes = None if street_nodes is None else np.array(street_nodes, dtype=np.int64)
         if (streets is None) != (nodes is None):
             faults.add("streets and street_nodes go together: give both or neither")
         elif streets is not None and nodes is not None:
@@ -227,20 +227,24 @@ def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.flo
     try:
         weights = np.array(prior, dtype=np.float64)
     except (TypeError, ValueError):
-        faults.add("the prior must be a list of numbers, one per record")
-        return uniform
-    if weights.shape != (n,):
-        faults.add(f"the prior must have one weight for each of the {n} records, got shape {weights.shape}")
-        return uniform
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        faults.add(f"prior weights must be finite and not negative, got {weights[row]} in row {row}")
-        return uniform
-    if weights.sum() <= 0:
-        faults.add("the prior is zero everywhere: at least one record needs a positive weight")
+        weights = np.zeros(0)
+    fault = _prior_fault(weights, n)
+    if fault:
+        faults.add(fault)
         return uniform
     if abs(weights.sum() - 1.0) <= 1e-12:
         return weights  # already scaled: a prior that is saved and loaded stays the same to the last bit
     weights = weights / weights.max()  # first, so that huge weights cannot overflow the sum
     return weights / weights.sum()
+
+
+def _prior_fault(weights: NDArray[np.float64], n: int) -> str:
+    if weights.shape != (n,):
+        return f"the prior must be a list of numbers, one for each of the {n} records, got shape {weights.shape}"
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        return f"prior weights must be finite and not negative, got {weights[row]} in row {row}"
+    if not weights.any():
+        return "the prior is zero everywhere: at least one record needs a positive weight"
+    return ""

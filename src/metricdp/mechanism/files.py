@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import json
 import math
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from safetensors.numpy import save as to_safetensors
@@ -23,9 +23,11 @@ from metricdp.problem.outputs import Outputs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.data.records import Kind
+
 FORMAT = "metricdp-1"
 MAX_HEADER_BYTES = 100_000_000  # the size that safetensors itself allows
-DTYPES = {"U64": np.dtype("<u8"), "I32": np.dtype("<i4"), "F64": np.dtype("<f8")}
+DTYPES: dict[str, np.dtype[Any]] = {"U64": np.dtype("<u8"), "I32": np.dtype("<i4"), "F64": np.dtype("<f8")}
 # name: (type, number of dimensions)
 TENSORS = {
     "table": ("U64", 2),
@@ -35,7 +37,19 @@ TENSORS = {
     "prior": ("F64", 1),
 }
 OUTPUT_TENSORS = {"I32": 1, "F64": 2}  # rows of the records, or other points
-METADATA = ("format", "epsilon", "eta", "metric", "kind", "name", "ids", "solver", "created", "sha256", "metadata_sha256")
+METADATA = (
+    "format",
+    "epsilon",
+    "eta",
+    "metric",
+    "kind",
+    "name",
+    "ids",
+    "solver",
+    "created",
+    "sha256",
+    "metadata_sha256",
+)
 OPTIONAL_METADATA = ("loss", "lower_bound")
 
 
@@ -61,7 +75,7 @@ def save(mechanism: Mechanism, path: str | Path) -> None:
         "name": mechanism.records.name,
         "ids": json.dumps(mechanism.records.ids),
         "solver": mechanism.solver,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
     if mechanism.optimality is not None:
         metadata["loss"] = mechanism.optimality.loss.hex()
@@ -128,14 +142,24 @@ def _load(source: Path) -> Mechanism:
         raise FileFormatError(f"{source} is damaged: its record ids are not a list of texts")
     graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
     if graph.n_pairs and graph.distances.max() > eta:
-        raise FileFormatError(f"{source} is damaged: a neighbour distance {graph.distances.max()!r} exceeds eta {eta!r}")
+        raise FileFormatError(
+            f"{source} is damaged: a neighbour distance {graph.distances.max()!r} exceeds eta {eta!r}"
+        )
     records = Records(
-        tensors["records"], ids=ids, prior=tensors["prior"], kind=fields["kind"], name=fields["name"]
+        tensors["records"], ids=ids, prior=tensors["prior"], kind=cast("Kind", fields["kind"]), name=fields["name"]
     )
     given = tensors["outputs"]
     outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
     return Mechanism(
-        np.array(tensors["table"]), records, outputs, graph, epsilon, eta, fields["metric"], optimality, fields["solver"]
+        np.array(tensors["table"]),
+        records,
+        outputs,
+        graph,
+        epsilon,
+        eta,
+        fields["metric"],
+        optimality,
+        fields["solver"],
     )
 
 
@@ -239,4 +263,3 @@ def metadata_hash(metadata: dict[str, str]) -> str:
     """Give the SHA-256 of all other metadata, as JSON with sorted keys."""
     rest = {key: value for key, value in metadata.items() if key != "metadata_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-

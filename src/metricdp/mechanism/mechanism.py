@@ -61,9 +61,11 @@ class Certificate:
         """Give the certificate in plain words, a line each."""
         check = self.privacy
         lines = [
-            f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
-            f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
-            f"({check.n_decided_exactly:,} of {2 * check.n_pairs * check.n_outputs:,} comparisons needed integers).",
+            (
+                f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
+                f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
+                f"({check.n_decided_exactly:,} of {2 * check.n_pairs * check.n_outputs:,} comparisons needed integers)."
+            ),
             f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
         ]
         if check.n_pairs == 0:
@@ -178,7 +180,9 @@ class Mechanism:
         try:
             return np.array([self._row_of_id[str(name)] for name in ids], dtype=np.int64)
         except KeyError as error:
-            raise InputError(f"there is no record {error.args[0]!r} in this mechanism: use one of its record ids") from None
+            raise InputError(
+                f"there is no record {error.args[0]!r} in this mechanism: use one of its record ids"
+            ) from None
 
     def perturb_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw one output number for each record row, with the operating system's randomness."""

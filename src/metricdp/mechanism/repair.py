@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TOTAL = 2.0**63
 SLACK = 2.0**-40  # every row is kept with this relative room, far above the rounding of floats
 FIRST_RESERVE = 2.0**-36  # of the mass, kept back so that whole numbers can be topped up
+LARGEST_EXPONENT = 600.0  # a larger factor than exp(600) is as good as none, and floats would overflow
 GOOD_ENOUGH = 1e-8  # mixed mass that is not worth another round
 LADDER = (0.002, 0.001, 0.0005, 0.0002, 0.0001, 0.00005, 0.00002, 0.0)  # shares of epsilon held back for row sums
 ROUNDS_PER_RUNG = 4
@@ -71,8 +72,7 @@ def repair(
     best = _close(start, graph, epsilon)
     if best.mixed > GOOD_ENOUGH and graph.n_pairs:
         best = _alternate(start, best, graph, epsilon, costs)
-    output = _fallback_output(best.H, costs)
-    return _to_integers(best, output, graph, epsilon)
+    return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon)
 
 
 def _checked(Z: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -116,7 +116,7 @@ def _keep(sums: NDArray[np.float64], graph: MdpGraph, epsilon: float) -> NDArray
     if graph.n_pairs:
         i, j = graph.pairs[:, 0], graph.pairs[:, 1]
         difference = np.abs(sums[i] - sums[j])
-        gain = np.expm1(epsilon * graph.distances)
+        gain = np.expm1(np.minimum(epsilon * graph.distances, LARGEST_EXPONENT))
         with np.errstate(divide="ignore", invalid="ignore"):
             extra = np.where(difference > 0, difference / gain, 0.0)
         # rows at distance 0 are equal up to the order of summation: that is for the integers to settle
@@ -129,11 +129,11 @@ def _alternate(
     Z: NDArray[np.float64], best: _Closed, graph: MdpGraph, epsilon: float, costs: NDArray[np.float64] | None
 ) -> _Closed:
     """Alternate closure and normalisation down the ladder of held-back shares; give the best matrix seen."""
-    best_score = _score(best, costs)
+    best_score = _score(best, graph, costs)
     for held_back in LADDER:
         for _ in range(ROUNDS_PER_RUNG):
             closed = _close(Z, graph, epsilon, held_back=held_back)
-            score = _score(closed, costs)
+            score = _score(closed, graph, costs)
             if score < best_score:
                 best, best_score = closed, score
             Z = closed.H / closed.sums[:, None]
@@ -142,33 +142,42 @@ def _alternate(
     return best
 
 
-def _score(closed: _Closed, costs: NDArray[np.float64] | None) -> float:
+def _score(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) -> float:
     """Give the expected loss after mixing, or the mixed share when no losses are known."""
     if costs is None:
         return closed.mixed
     left = np.maximum(1.0 - closed.keep * closed.sums, 0.0)
-    output = _fallback_output(closed.H, costs)
     kept = (costs * closed.H).sum(axis=1) @ closed.keep
-    return float(kept + left @ costs[:, output])
+    return float(kept + left @ costs[np.arange(graph.n), _fallback_outputs(closed.H, graph, costs)])
 
 
-def _fallback_output(H: NDArray[np.float64], costs: NDArray[np.float64] | None) -> int:
-    """Give the output that takes what is left over: the best one if everybody had to report the same."""
-    return int(H.sum(axis=0).argmax()) if costs is None else int(costs.sum(axis=0).argmin())
+def _fallback_outputs(H: NDArray[np.float64], graph: MdpGraph, costs: NDArray[np.float64] | None) -> NDArray[np.int64]:
+    """Give the output that takes what is left over of each row, one per component: the best that all could report."""
+    worth = H if costs is None else -costs
+    total = np.zeros((graph.n_components, H.shape[1]))
+    np.add.at(total, graph.labels, worth)
+    output = total.argmax(axis=1)[graph.labels]
+    # who has no neighbours keeps what is left where most of it is
+    return np.where(_is_alone(graph), H.argmax(axis=1), output)
 
 
-def _to_integers(closed: _Closed, output: int, graph: MdpGraph, epsilon: float) -> NDArray[np.uint64]:
+def _is_alone(graph: MdpGraph) -> NDArray[np.bool_]:
+    return (np.bincount(graph.labels) == 1)[graph.labels]
+
+
+def _to_integers(closed: _Closed, outputs: NDArray[np.int64], graph: MdpGraph, epsilon: float) -> NDArray[np.uint64]:
+    """Round to whole numbers, close among these, and give what is missing to 2^63 to one output per component."""
     indptr, indices, decay = graph.decays(epsilon, slack=SLACK)
     i, j = graph.pairs[:, 0], graph.pairs[:, 1]
     # what is left over must itself be private: r_i <= g r_j, with g rounded down
-    growth = np.exp(np.minimum(epsilon * graph.distances, 700.0)) * (1.0 - SLACK)
+    growth = np.exp(np.minimum(epsilon * graph.distances, LARGEST_EXPONENT)) * (1.0 - SLACK)
     growth = np.where(growth < 1.0, 1.0, growth)
-    reserve = np.full(graph.n_components, FIRST_RESERVE)
+    reserve = np.where(np.bincount(graph.labels) == 1, 0.0, FIRST_RESERVE)
     while True:
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
         whole = np.where((closed.H > 0) & (whole < 1.0), 1.0, whole)
-        close_columns(whole, indptr, indices, decay, True)  # noqa: FBT003
+        close_columns(whole, indptr, indices, decay, True)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
         broken = left < 0
@@ -178,9 +187,9 @@ def _to_integers(closed: _Closed, output: int, graph: MdpGraph, epsilon: float) 
             unfit = ~equal & ((a > growth * b) | (b > growth * a))
             broken[i[unfit]] = True
         if not broken.any():
-            table[:, output] += left.astype(np.uint64)
+            table[np.arange(graph.n), outputs] += left.astype(np.uint64)
             return table
         failing = np.unique(graph.labels[broken])
-        reserve[failing] *= 2.0
+        reserve[failing] = np.maximum(2.0 * reserve[failing], FIRST_RESERVE)
         if (reserve > 0.5).any():
             raise CertificationError("the matrix could not be made private by mixing: every share was tried")

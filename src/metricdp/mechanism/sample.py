@@ -31,14 +31,16 @@ def system_bits(count: int) -> NDArray[np.uint64]:
     try:
         raw = os.urandom(8 * count)
     except (OSError, NotImplementedError) as error:
-        raise RandomnessError(f"the operating system's randomness is not available ({error}): nothing was drawn") from error
+        raise RandomnessError(
+            f"the operating system's randomness is not available ({error}): nothing was drawn"
+        ) from error
     if len(raw) != 8 * count:
         raise RandomnessError(f"the operating system gave {len(raw)} of {8 * count} random bytes: nothing was drawn")
     return np.frombuffer(raw, dtype=np.uint64) >> np.uint64(1)
 
 
 def seeded_bits_for_experiments_only(seed: int) -> Callable[[int], NDArray[np.uint64]]:
-    """Give a repeatable source of bits. Reports made with it protect nobody: whoever knows the seed knows the record."""
+    """Give a repeatable source of bits. Reports made with it protect nobody: who knows the seed knows the record."""
     generator = np.random.Generator(np.random.PCG64(seed))
     return lambda count: generator.integers(0, 1 << 63, size=count, dtype=np.uint64)
 

@@ -7,15 +7,29 @@ of a monotone map, so it does not depend on the order of the passes or on the nu
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit, prange
+from numba import config, get_num_threads, njit, prange, set_num_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 COLUMNS_PER_TASK = 16
+
+
+@contextmanager
+def kernel_threads(threads: int | None) -> Iterator[None]:
+    """Run kernels with at most ``threads`` threads in this block; None leaves the number as it is."""
+    before = get_num_threads()
+    set_num_threads(before if threads is None else min(threads, config.NUMBA_NUM_THREADS))
+    try:
+        yield
+    finally:
+        set_num_threads(before)
 
 
 @njit(parallel=True, cache=True, nogil=True)

@@ -32,7 +32,7 @@ def prune_implied(graph: MdpGraph) -> MdpGraph:
 
 
 @njit(cache=True)
-def _implied(
+def _implied(  # noqa: PLR0917  (numba takes positions)
     pairs: NDArray[np.int32],
     distances: NDArray[np.float64],
     indptr: NDArray[np.int32],

@@ -79,11 +79,11 @@ class Problem:
         measure = _collect(faults, lambda: as_metric(metric, made)) if made is not None else None
         chosen = _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed))) if made is not None else None
         if made is not None and measure is not None and chosen is not None:
-            matrix, name = _collect(
+            matrix = _collect(
                 faults, lambda: _loss(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
-            ) or (None, "")
-            if not faults.messages:
-                graph = _collect(faults, lambda: MdpGraph.of(made, measure, reach))
+            )
+            # the graph is made last and only for sound input, since it may be large
+            graph = None if faults.messages else _collect(faults, lambda: MdpGraph.of(made, measure, reach))
         faults.raise_if_any()
         matrix.setflags(write=False)
         for key, value in {
@@ -93,7 +93,7 @@ class Problem:
             "metric": measure,
             "outputs": chosen,
             "loss": matrix,
-            "loss_name": name,
+            "loss_name": loss_name(loss, made),
             "graph": graph,
         }.items():
             object.__setattr__(self, key, value)
@@ -145,6 +145,13 @@ def _collect(faults: Faults, make: Callable[[], Any]) -> Any:
         return None
 
 
+def loss_name(loss: str | ArrayLike | None, records: Records) -> str:
+    """Give the loss's name: travel for places and distance for vectors if nothing was said, ``given`` for a matrix."""
+    if loss is None:
+        return "travel" if records.kind == "places" else "distance"
+    return loss if isinstance(loss, str) else "given"
+
+
 def _loss(
     loss: str | ArrayLike | None,
     records: Records,
@@ -153,19 +160,18 @@ def _loss(
     *,
     destinations: int | ArrayLike | None,
     seed: int,
-) -> tuple[NDArray[np.float64], str]:
-    if loss is None:
-        loss = "travel" if records.kind == "places" else "distance"
-    if not isinstance(loss, str):
-        return given_loss(loss, records.n, outputs.n), "given"
-    if loss == "distance":
+) -> NDArray[np.float64]:
+    if loss is not None and not isinstance(loss, str):
+        return given_loss(loss, records.n, outputs.n)
+    name = loss_name(loss, records)
+    if name == "distance":
         found = distance_loss(records, outputs, metric)
         if not np.isfinite(found).all():
             i, k = (int(v) for v in np.argwhere(~np.isfinite(found))[0])
             raise InputError(
                 f"record {i} and output {k} are infinitely far apart: give the loss as a matrix with finite entries"
             )
-        return found, "distance"
-    if loss == "travel":
-        return travel_loss(records, outputs, metric, destinations=destinations, seed=seed), "travel"
+        return found
+    if name == "travel":
+        return travel_loss(records, outputs, metric, destinations=destinations, seed=seed)
     raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.table import Table
 
@@ -23,7 +23,7 @@ class ProgressLine:
         self.console, self.title = console, title
         self._spinner: Spinner | None = None
 
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> Self:
         if self.console.is_terminal:
             self._spinner = self.console.status(self.title)
             self._spinner.start()

@@ -1,8 +1,8 @@
 """Lower bounds that hold for any dual point, evaluated with a rigorous rounding margin.
 
 For multipliers y >= 0 on rows ``z_i - g z_j <= 0`` (g at least the true exp(epsilon d_ij): a weaker row), every
-mechanism has expected loss at least ``L(y) = sum_i min_k (C + A'y)_ik``, where A'y adds y at (i, k) and subtracts g y at
-(j, k). Any y gives a valid bound, so a solver's duals need not be right, only their sign is enforced here.
+mechanism has expected loss at least ``L(y) = sum_i min_k (C + A'y)_ik``, where A'y adds y at (i, k) and subtracts
+g y at (j, k). Any y gives a valid bound, so a solver's duals need not be right, only their sign is enforced here.
 """
 
 from __future__ import annotations
@@ -66,4 +66,5 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
     # n additions of terms that carry a rounding each are wrong by at most (n + 2) u sum|terms|, to first order
     margin = (terms + 4.0) * (1.001 * UNIT) * size
     least = (value - margin).min(axis=1)
-    return math.nextafter(math.fsum(least), -math.inf)
+    # losses are not negative, so neither is any expected loss
+    return max(0.0, math.nextafter(math.fsum(least), -math.inf))

@@ -1,8 +1,9 @@
 """The PMO of one component as a single linear program.
 
-By default mDP rows enter only when they are violated, and probabilities have a floor f: a row with f exp(epsilon d) >= 1
-is then implied and never needed, and coefficients stay within what a float solver can handle. The floor only shapes the
-search: the mechanism is checked against the true rows, and the lower bound is one for the true problem.
+By default mDP rows enter only when they are violated, and probabilities have a floor f: a row with
+f exp(epsilon d) >= 1 is then implied and never needed, and coefficients stay within what a float solver can handle. The
+floor only shapes the search: the mechanism is checked against the true rows, and the lower bound is one for the true
+problem.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from metricdp.errors import InputError
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.bounds import RowDuals, lower_bound
-from metricdp.solve.lp import ALGORITHMS, Algorithm, LinearProgram
+from metricdp.solve.lp import ALGORITHMS, LinearProgram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 FLOOR = 1e-9
 TOLERANCE = 1e-10  # the least that HiGHS takes
-FULL_ROWS_FLOOR = 0.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DirectOptions:
         The least probability while solving, and the solver's feasibility tolerance.
     """
 
-    algorithm: Algorithm = "simplex"
+    algorithm: str = "simplex"
     all_rows: bool = False
     floor: float = FLOOR
     tolerance: float = TOLERANCE
@@ -95,7 +95,6 @@ def solve_component(
     options: DirectOptions,
     trace: Trace,
     deadline: float = np.inf,
-    threads: int = 1,
     cost_roundings: int = 1,
 ) -> ComponentSolution:
     """Solve one component with positive distances between its records."""
@@ -111,7 +110,6 @@ def solve_component(
         np.ones(n * K),
         algorithm=options.algorithm,
         tolerance=options.tolerance,
-        threads=threads,
     )
     starts = np.arange(0, n * K, K, dtype=np.int32)
     program.add_rows(np.ones(n), np.ones(n), starts, np.arange(n * K, dtype=np.int32), np.ones(n * K))
@@ -170,6 +168,4 @@ def _duals(
     outputs = np.concatenate([k for _, k in added])
     y = np.maximum(-row_dual[: len(edges)], 0.0) * scale
     used = np.flatnonzero(y)
-    return RowDuals(
-        rows.tail[edges[used]], rows.head[edges[used]], outputs[used], rows.exponent[edges[used]], y[used]
-    )
+    return RowDuals(rows.tail[edges[used]], rows.head[edges[used]], outputs[used], rows.exponent[edges[used]], y[used])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Algorithm = Literal["simplex", "ipx", "hipo"]
-ALGORITHMS: tuple[Algorithm, ...] = ("simplex", "ipx", "hipo")
+ALGORITHMS = ("simplex", "ipx", "hipo")
 SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
 LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
 
@@ -50,9 +49,8 @@ class LinearProgram:
         lower: NDArray[np.float64],
         upper: NDArray[np.float64],
         *,
-        algorithm: Algorithm = "simplex",
+        algorithm: str = "simplex",
         tolerance: float = 1e-9,
-        threads: int = 1,
     ) -> None:
         if algorithm not in ALGORITHMS:
             raise InputError(f"unknown LP algorithm {algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
@@ -64,10 +62,10 @@ class LinearProgram:
         self.algorithm = algorithm
         self._highs = highspy.Highs()
         self._set("output_flag", False)
-        self._set("threads", threads)
+        self._set("threads", 1)  # one per process for good: HiGHS cannot change it, and simplex and IPX use no more
         self._set("primal_feasibility_tolerance", tolerance)
         self._set("dual_feasibility_tolerance", tolerance)
-        self._set("solver", {"simplex": "simplex", "ipx": "ipx", "hipo": "hipo"}[algorithm])
+        self._set("solver", algorithm)
         if algorithm != "simplex":
             self._set("run_crossover", "off")
             self._set("ipm_optimality_tolerance", 1e-8)

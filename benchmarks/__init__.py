@@ -1,0 +1,1 @@
+"""Benchmarks: every figure that counts is a ratio measured in one run."""

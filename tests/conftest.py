@@ -1,0 +1,74 @@
+"""Problems and oracles that several tests share."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+
+import metricdp as mdp
+
+settings.register_profile("default", deadline=None, max_examples=40, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("default")
+
+ROME = Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"
+
+
+def linprog_optimum(problem: mdp.Problem) -> float:
+    """The true optimum by scipy on the whole LP, written independently of the package's solvers."""
+    n, K = problem.loss.shape
+    rows, columns, values, row = [], [], [], 0
+    for (i, j), d in zip(problem.graph.pairs.tolist(), problem.graph.distances.tolist(), strict=True):
+        g = math.exp(problem.epsilon * d)
+        for a, b in ((i, j), (j, i)):
+            for k in range(K):
+                rows += [row, row]
+                columns += [a * K + k, b * K + k]
+                values += [1.0, -g]
+                row += 1
+    unit = coo_array((np.ones(n * K), (np.repeat(np.arange(n), K), np.arange(n * K))), shape=(n, n * K))
+    inequality = {}
+    if row:
+        inequality = {"A_ub": coo_array((values, (rows, columns)), shape=(row, n * K)).tocsr(), "b_ub": np.zeros(row)}
+    cost = (problem.records.prior[:, None] * problem.loss).ravel()
+    scale = cost.max() or 1.0
+    answer = linprog(cost / scale, A_eq=unit.tocsr(), b_eq=np.ones(n), bounds=(0, 1), method="highs", **inequality)
+    assert answer.status == 0, answer.message
+    return float(answer.fun * scale)
+
+
+def small_problem(dataset: str, seed: int, *, n: int = 12, outputs: int = 6, exponent: float = 1.0) -> mdp.Problem:
+    """A random problem of one of the four datasets, with epsilon times the median neighbour distance = exponent."""
+    records, eta = {
+        "road": lambda: (mdp.data.road("gothenburg", n=n, seed=seed), 2.5),
+        "grid": lambda: (mdp.data.grid(6, 8, n=n, seed=seed), 3.0),
+        "words": lambda: (mdp.data.words(n=n, seed=seed), 6.0),
+        "gaussian": lambda: (mdp.data.gaussian(n, seed=seed), 4.0),
+    }[dataset]()
+    distances = mdp.metric.as_metric(None, records).pairs_within(records, eta)[1]
+    median = float(np.median(distances)) if len(distances) else 1.0
+    return mdp.Problem(records, epsilon=exponent / median, eta=eta, outputs=outputs, seed=seed)
+
+
+DATASETS = ("road", "grid", "words", "gaussian")
+
+
+@pytest.fixture(scope="session")
+def rome() -> Path:
+    """The folder of the seed's Rome data."""
+    if not (ROME / "nodes.csv.gz").exists():
+        pytest.skip("the Rome data is not here")
+    return ROME
+
+
+def rome_problem(folder: Path, epsilon: float = 10.0) -> mdp.Problem:
+    """The seed's instance: 500 records, 100 outputs, eta 2 km."""
+    records = mdp.data.read_records(folder / "nodes.csv.gz").select(mdp.data.read_rows(folder / "paper_records.csv"))
+    outputs = mdp.data.read_rows(folder / "paper_outputs.csv")
+    return mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=outputs)

@@ -1,0 +1,95 @@
+"""One suite for every solver: it agrees with an independent LP, its bound is valid, its mechanism is certified."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.solve.lp import ALGORITHMS
+from tests.conftest import DATASETS, linprog_optimum, small_problem
+
+SOLVERS = {
+    "auto": {"method": "auto"},
+    "direct": {"method": "direct"},
+    **{f"direct, all rows, {a}": {"direct": mdp.DirectOptions(algorithm=a, all_rows=True)} for a in ALGORITHMS},
+    "direct, ipx": {"direct": mdp.DirectOptions(algorithm="ipx")},
+}
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request):
+    return SOLVERS[request.param]
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("exponent", [0.2, 1.0, 4.0])
+def test_agrees_with_scipy(solver, dataset, exponent):
+    problem = small_problem(dataset, seed=3, exponent=exponent)
+    result = mdp.solve(problem, gap=1e-3, **solver)
+    truth = linprog_optimum(problem)
+    assert result.status is mdp.Status.OPTIMAL
+    assert result.lower_bound <= truth * (1 + 1e-7)
+    assert result.loss >= truth * (1 - 1e-7)
+    assert result.gap <= 1e-3
+    assert result.mechanism.certificate.privacy.certified
+    assert result.mechanism.optimality.loss == result.loss
+
+
+def test_same_input_same_table(solver):
+    problem = small_problem("gaussian", seed=1)
+    first, second = (mdp.solve(problem, gap=1e-3, **solver).mechanism.table for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_threads_do_not_change_the_answer(solver):
+    problem = small_problem("road", seed=2, n=20)
+    one, two = (mdp.solve(problem, gap=1e-3, threads=t, **solver).mechanism.table for t in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_one_record(solver):
+    problem = mdp.Problem(mdp.Records([[1.0, 2.0]]), epsilon=1.0, eta=1.0, outputs=1)
+    result = mdp.solve(problem, **solver)
+    assert result.mechanism.table.tolist() == [[1 << 63]]
+    assert result.gap == 0.0
+
+
+def test_one_output(solver):
+    problem = small_problem("grid", seed=0, outputs=1)
+    result = mdp.solve(problem, **solver)
+    assert (result.mechanism.table == 1 << 63).all()
+    assert result.gap <= 1e-12
+
+
+def test_more_outputs_than_records_as_points(solver):
+    points = np.random.default_rng(0).normal(size=(9, 2))
+    problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=2.0, outputs=points)
+    result = mdp.solve(problem, gap=1e-3, **solver)
+    assert result.loss == pytest.approx(linprog_optimum(problem), rel=1e-3)
+
+
+def test_complete_graph(solver):
+    problem = mdp.Problem(mdp.data.gaussian(10, seed=5), epsilon=0.3, eta=np.inf, outputs=5)
+    assert problem.graph.n_pairs == 45
+    result = mdp.solve(problem, gap=1e-3, **solver)
+    assert result.loss == pytest.approx(linprog_optimum(problem), rel=1e-3)
+
+
+def test_trace_can_be_read_back(solver):
+    rows = []
+    result = mdp.solve(small_problem("words", seed=0), gap=1e-3, listener=rows.append, **solver)
+    assert rows == result.trace.rows
+    assert [json.loads(line)["stage"] for line in result.trace.json_lines().splitlines()][-1] == "certified"
+
+
+def test_time_limit_gives_a_certified_mechanism(solver):
+    problem = mdp.Problem(mdp.data.grid(12, 12), epsilon=0.3, eta=3.0, outputs=60)
+    result = mdp.solve(problem, gap=1e-6, time_limit=0.5, **solver)
+    assert result.status in (mdp.Status.LIMIT, mdp.Status.OPTIMAL)
+    assert result.mechanism.certificate.privacy.certified
+    assert result.lower_bound <= result.loss
+    if result.status is mdp.Status.LIMIT:
+        assert result.gap > 1e-6

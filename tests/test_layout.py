@@ -1,0 +1,77 @@
+"""The house rules that can be read off the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import metricdp
+
+SOURCE = Path(metricdp.__file__).parent
+# the way of the data: imports only go left
+ORDER = ("errors", "data", "metric", "problem", "mechanism", "partition", "solve", "evaluate", "report", "paper", "cli")
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_modules(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_only_go_left(path):
+    room = room_of(path)
+    if room in ("__init__", "__main__"):
+        pytest.skip("the front door")
+    assert room in ORDER
+    for module in imported_modules(path):
+        if module.startswith("metricdp."):
+            assert ORDER.index(module.split(".")[1]) <= ORDER.index(room), f"{path.name} imports {module}"
+
+
+def test_the_checker_imports_no_solver_and_no_repair():
+    assert not {m for m in imported_modules(SOURCE / "mechanism" / "certify.py") if m.startswith("metricdp")}
+
+
+@pytest.mark.parametrize(
+    ("library", "only"), [("highspy", "solve/lp.py"), ("typer", "cli.py"), ("safetensors.numpy", "mechanism/files.py")]
+)
+def test_one_file_owns_each_library(library, only):
+    users = {str(p.relative_to(SOURCE)) for p in FILES if library in imported_modules(p)}
+    users.discard("data/shipped.py")  # reads the shipped data
+    assert users == {only}
+
+
+def test_no_pickle_and_no_assert():
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        modules = imported_modules(path)
+        assert not {m for m in modules if m.split(".")[0] in ("pickle", "dill", "cloudpickle", "marshal", "shelve")}
+        assert "allow_pickle=True" not in text
+        assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(text))), path
+
+
+def test_files_stay_short():
+    long = {str(p.relative_to(SOURCE)): n for p in FILES if (n := p.read_text(encoding="utf-8").count("\n")) > 400}
+    assert not long
+
+
+def test_no_float_sampling_or_weak_randomness():
+    """Reports may only come from the operating system; numpy's generator stands in one function, named for what it is."""
+    text = (SOURCE / "mechanism" / "sample.py").read_text(encoding="utf-8")
+    assert text.count("np.random") == 2
+    assert "seeded_bits_for_experiments_only" in text
+    for path in (SOURCE / "mechanism").glob("*.py"):
+        if path.name != "sample.py":
+            assert "random." not in path.read_text(encoding="utf-8"), path
