@@ -12,11 +12,14 @@ def run() -> dict:
     timings = interleaved(
         {
             "lazy rows": lambda: mdp.solve(problem, gap=1e-4),
-            "all rows": lambda: mdp.solve(problem, gap=1e-4, direct=mdp.DirectOptions(all_rows=True)),
+            "all rows, HiGHS's own tolerance": lambda: mdp.solve(
+                problem, gap=1e-4, direct=mdp.DirectOptions(all_rows=True, tolerance=1e-7)
+            ),
+            "all rows, same tolerance": lambda: mdp.solve(problem, gap=1e-4, direct=mdp.DirectOptions(all_rows=True)),
         }
     )
-    ratio = timings["all rows"].median / timings["lazy rows"].median
+    ratio = min(t.median for name, t in timings.items() if name != "lazy rows") / timings["lazy rows"].median
     for contestant, timing in timings.items():
         print(f"{name}, epsilon 10, {contestant}: {timing}, gap {timing.value.gap:.2g}")
-    print(f"lazy rows are {ratio:.1f} times faster")
+    print(f"lazy rows are {ratio:.1f} times faster than the faster of the two")
     return {"instance": name, "ratio": ratio, "seconds": {key: t.seconds for key, t in timings.items()}}

@@ -68,7 +68,7 @@ def test_files_stay_short():
 
 
 def test_no_float_sampling_or_weak_randomness():
-    """Reports may only come from the operating system; numpy's generator stands in one function, named for what it is."""
+    """Reports only come from the operating system; numpy's generator stands in one function, named for what it is."""
     text = (SOURCE / "mechanism" / "sample.py").read_text(encoding="utf-8")
     assert text.count("np.random") == 2
     assert "seeded_bits_for_experiments_only" in text

@@ -24,8 +24,8 @@ __all__ = [
     "Status",
     "__version__",
     "data",
-    "metric",
     "exponential",
     "load",
+    "metric",
     "solve",
 ]

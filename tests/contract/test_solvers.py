@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from tests.conftest import DATASETS, linprog_optimum, small_problem
 
 import metricdp as mdp
 from metricdp.solve.lp import ALGORITHMS
-from tests.conftest import DATASETS, linprog_optimum, small_problem
 
 SOLVERS = {
     "auto": {"method": "auto"},

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from tests.conftest import rome_problem
 
 import metricdp as mdp
 from metricdp.mechanism import check_privacy
-from tests.conftest import rome_problem
 
 
 def line(n: int, *, step: float = 1.0) -> mdp.Records:

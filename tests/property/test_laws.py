@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import linprog_optimum
 
 import metricdp as mdp
-from tests.conftest import linprog_optimum
 
 TOLERANCE = 1e-5
 

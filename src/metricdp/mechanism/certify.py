@@ -3,8 +3,8 @@
 A table of integers n_ik whose rows sum to T = 2^63 stands for the probabilities n_ik / T. It satisfies epsilon-mDP on
 the given pairs when ``n_ik <= exp(epsilon d_ij) n_jk`` for all of them, with epsilon and d_ij the exact values of
 their binary doubles. The check compares ``n_ik 2^96 <= E n_jk`` with E a whole number at most
-``exp(epsilon d_ij) 2^96``, so a pass is a proof. A float comparison with a guard far wider than its
-rounding errors clears the easy entries; integers decide all others. This file trusts no solver and no repair, and imports neither.
+``exp(epsilon d_ij) 2^96``, so a pass is a proof. A float comparison with a guard far wider than its rounding errors
+clears the easy entries; integers decide all others. This file trusts no solver and no repair, and imports neither.
 """
 
 from __future__ import annotations
