@@ -5,12 +5,14 @@ from metricdp.mechanism.certify import PrivacyCheck, check_privacy
 from metricdp.mechanism.files import load, save
 from metricdp.mechanism.mechanism import Certificate, Mechanism, Optimality
 from metricdp.mechanism.repair import repair
+from metricdp.mechanism.snap import SnappedReports
 
 __all__ = [
     "Certificate",
     "Mechanism",
     "Optimality",
     "PrivacyCheck",
+    "SnappedReports",
     "check_privacy",
     "exponential",
     "load",

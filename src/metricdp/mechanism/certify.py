@@ -74,11 +74,10 @@ def exp_enclosure(epsilon: float, distance: float) -> int:
     2.718281828459045
     """
     exponent = _DECIMAL.multiply(decimal.Decimal(epsilon), decimal.Decimal(distance))  # rounded down
-    if exponent == 0:
-        return 1 << ENCLOSURE_BITS
     # decimal's exp is correctly rounded (half even, whatever the context says): one step down is below the true value
     below = _DECIMAL.next_minus(_DECIMAL.exp(exponent))
-    return int(_DECIMAL.multiply(below, decimal.Decimal(1 << ENCLOSURE_BITS)).to_integral_value(decimal.ROUND_FLOOR))
+    scaled = _DECIMAL.multiply(below, decimal.Decimal(1 << ENCLOSURE_BITS))
+    return max(int(scaled.to_integral_value(decimal.ROUND_FLOOR)), 1 << ENCLOSURE_BITS)  # exp is never below 1 here
 
 
 def row_sum_fault(table: NDArray[np.uint64]) -> str:
@@ -125,7 +124,7 @@ def check_privacy(
             return start + _filter_block(as_float, pairs[part], distances[part], epsilon, rates[part])
 
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            exact = list(pool.map(scan, starts))
+            exact = list(map(scan, starts)) if len(starts) == 1 else list(pool.map(scan, starts))
     undecided = np.concatenate(exact) if exact else np.zeros(0, dtype=np.int64)
     n_exact = 0
     for p in undecided:

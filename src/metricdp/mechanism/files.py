@@ -17,6 +17,7 @@ from safetensors.numpy import save as to_safetensors
 from metricdp.data.records import Records
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
+from metricdp.mechanism.scope import scope_fault
 from metricdp.metric.graph import MdpGraph
 from metricdp.problem.outputs import Outputs
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from metricdp.data.records import Kind
 
 FORMAT = "metricdp-1"
-MAX_HEADER_BYTES = 100_000_000  # the size that safetensors itself allows
+MAX_HEADER_BYTES = 32_000_000  # room for the ids of a million records
 DTYPES: dict[str, np.dtype[Any]] = {"U64": np.dtype("<u8"), "I32": np.dtype("<i4"), "F64": np.dtype("<f8")}
 # name: (type, number of dimensions)
 TENSORS = {
@@ -150,6 +151,9 @@ def _load(source: Path) -> Mechanism:
     )
     given = tensors["outputs"]
     outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
+    fault = scope_fault(records, graph, eta, fields["metric"])
+    if fault:
+        raise FileFormatError(f"{source} is damaged or was edited: {fault}")
     return Mechanism(
         np.array(tensors["table"]),
         records,

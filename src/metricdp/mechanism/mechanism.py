@@ -13,12 +13,14 @@ from metricdp.errors import CertificationError, InputError
 from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import cumulative, draw
+from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_records
+from metricdp.metric.distances import CoordinateMetric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Records
     from metricdp.metric.graph import MdpGraph
@@ -197,6 +199,29 @@ class Mechanism:
         names = self.outputs.ids(self.records)
         drawn = [names[k] for k in self.perturb_rows(self.rows_of([ids] if one else list(ids)))]
         return drawn[0] if one else drawn
+
+    def perturb_points(self, points: ArrayLike, *, limit: float) -> SnappedReports:
+        """Draw a report for each of ``points``, each replaced by its nearest record first.
+
+        The guarantee is that of the records: see `SnappedReports` for what snapping does to it. If any point is farther
+        than ``limit`` from every record, nothing is reported at all, with the same message and after the same work
+        whichever point it is; that a report was refused is itself visible.
+        """
+        if not limit > 0:
+            raise InputError(f"limit must be positive, got {limit}: give the farthest distance at which to snap")
+        if self.metric not in CoordinateMetric.NAMES:
+            raise InputError(
+                f"points cannot be snapped by the metric {self.metric!r}: name records with perturb, or make a "
+                f"mechanism with one of {', '.join(CoordinateMetric.NAMES)}"
+            )
+        given = as_points(points, self.records)
+        rows, distances = nearest_records(given, self.records, CoordinateMetric(self.metric))
+        outputs = self.perturb_rows(rows)  # drawn before the limit is looked at: refusing takes as long as reporting
+        names = self.outputs.ids(self.records)
+        reports = SnappedReports(outputs, tuple(names[k] for k in outputs), distances)
+        if (distances > limit).any():
+            raise InputError(REFUSAL)
+        return reports
 
     def save(self, path: str | Path) -> None:
         """Write the mechanism to a ``.mdp`` file, whole or not at all."""

@@ -177,7 +177,7 @@ def _to_integers(closed: _Closed, outputs: NDArray[np.int64], graph: MdpGraph, e
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
         whole = np.where((closed.H > 0) & (whole < 1.0), 1.0, whole)
-        close_columns(whole, indptr, indices, decay, True)
+        close_columns(whole, indptr, indices, decay, whole=True)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
         broken = left < 0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COLUMNS_PER_TASK = 16
+PARALLEL_FROM = 500_000  # entries of work; below it waking threads costs more than it gives
 
 
 @contextmanager
@@ -32,47 +33,81 @@ def kernel_threads(threads: int | None) -> Iterator[None]:
         set_num_threads(before)
 
 
-@njit(parallel=True, cache=True, nogil=True)
 def close_columns(
     V: NDArray[np.float64],
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     decay: NDArray[np.float64],
+    *,
     whole: bool,
-) -> int:
-    """Raise ``V`` in place until ``V[j] >= decay * V[i]`` on all edges; give the most passes that a column needed.
+) -> None:
+    """Raise ``V`` in place until ``V[j] >= decay * V[i]`` on all edges.
 
     With ``whole`` the bound is rounded up to a whole number: the closure among integer tables.
     """
-    n, K = V.shape
-    n_tasks = (K + COLUMNS_PER_TASK - 1) // COLUMNS_PER_TASK
-    passes = np.zeros(max(n_tasks, 1), dtype=np.int64)
-    for task in prange(n_tasks):
+    is_small = len(indices) * V.shape[1] < PARALLEL_FROM
+    (_close_one_by_one if is_small else _close_in_parallel)(V, indptr, indices, decay, whole)
+
+
+@njit(cache=True, nogil=True)
+def _close_range(  # noqa: PLR0917  (one loop nest; numba takes positions)
+    V: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    decay: NDArray[np.float64],
+    whole: bool,
+    low: int,
+    high: int,
+) -> None:
+    """Close the columns from ``low`` to ``high``."""
+    n = V.shape[0]
+    changed_in = np.zeros(n, dtype=np.int64)  # the pass in which a row last rose
+    step = 0
+    rising = True
+    while rising:
+        rising = False
+        step += 1
+        for position in range(n):
+            j = position if step % 2 == 1 else n - 1 - position
+            risen = False
+            for e in range(indptr[j], indptr[j + 1]):
+                i = indices[e]
+                if changed_in[i] < step - 1:
+                    continue
+                w = decay[e]
+                for k in range(low, high):
+                    bound = w * V[i, k]
+                    if whole:
+                        bound = np.ceil(bound)
+                    if bound > V[j, k]:
+                        V[j, k] = bound
+                        risen = True
+            if risen:
+                changed_in[j] = step
+                rising = True
+
+
+@njit(cache=True, nogil=True)
+def _close_one_by_one(
+    V: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    decay: NDArray[np.float64],
+    whole: bool,
+) -> None:
+    for low in range(0, V.shape[1], COLUMNS_PER_TASK):
+        _close_range(V, indptr, indices, decay, whole, low, min(low + COLUMNS_PER_TASK, V.shape[1]))
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _close_in_parallel(
+    V: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    decay: NDArray[np.float64],
+    whole: bool,
+) -> None:
+    K = V.shape[1]
+    for task in prange((K + COLUMNS_PER_TASK - 1) // COLUMNS_PER_TASK):
         low = task * COLUMNS_PER_TASK
-        high = min(low + COLUMNS_PER_TASK, K)
-        changed_in = np.zeros(n, dtype=np.int64)  # the pass in which a row last rose
-        step = 0
-        rising = True
-        while rising:
-            rising = False
-            step += 1
-            for position in range(n):
-                j = position if step % 2 == 1 else n - 1 - position
-                risen = False
-                for e in range(indptr[j], indptr[j + 1]):
-                    i = indices[e]
-                    if changed_in[i] < step - 1:
-                        continue
-                    w = decay[e]
-                    for k in range(low, high):
-                        bound = w * V[i, k]
-                        if whole:
-                            bound = np.ceil(bound)
-                        if bound > V[j, k]:
-                            V[j, k] = bound
-                            risen = True
-                if risen:
-                    changed_in[j] = step
-                    rising = True
-        passes[task] = step
-    return passes.max()
+        _close_range(V, indptr, indices, decay, whole, low, min(low + COLUMNS_PER_TASK, K))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
+LARGEST_FOR_TREE = 1e100  # squares of larger numbers overflow in the tree
 MAX_FUNCTION_RECORDS = 5_000
 
 
@@ -69,19 +70,22 @@ class CoordinateMetric(Metric):
         """Give the distance of each row of ``a`` to the same row of ``b`` (arrays broadcast)."""
         if self.name == "haversine":
             return haversine_km(a, b)
-        difference = np.abs(a - b)
-        if self.name == "manhattan":
-            return difference.sum(axis=-1)
-        # the largest difference is taken out, so that neither overflow nor underflow spoils the root
-        largest = difference.max(axis=-1)
-        safe = np.where(largest > 0, largest, 1.0)
-        return largest * np.sqrt(((difference / safe[..., None]) ** 2).sum(axis=-1))
+        with np.errstate(over="ignore"):
+            difference = np.abs(a - b)
+            if self.name == "manhattan":
+                return difference.sum(axis=-1)
+            # the largest difference is taken out, so that neither overflow nor underflow spoils the root
+            largest = difference.max(axis=-1)
+            safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+            scaled = np.minimum(difference / safe[..., None], 1.0)
+            return largest * np.sqrt((scaled**2).sum(axis=-1))
 
     def pairs_within(self, records: Records, eta: float) -> Pairs:
         points = records.coordinates
         if self.name == "haversine" and (records.kind != "places" or records.dimension != 2):
             raise InputError("the haversine metric needs latitude and longitude: use metric='euclidean' for vectors")
-        if points.shape[1] > MAX_TREE_DIMENSION or not np.isfinite(eta):
+        is_huge = np.abs(points).max() > LARGEST_FOR_TREE or eta > LARGEST_FOR_TREE
+        if points.shape[1] > MAX_TREE_DIMENSION or is_huge:
             return self._pairs_by_blocks(points, eta)
         if self.name == "haversine":
             place, radius = _on_sphere(points), 2.0 * np.sin(min(eta / (2.0 * EARTH_RADIUS_KM), np.pi / 2))

@@ -139,7 +139,7 @@ class MdpGraph:
         ``slack`` tightens every row by that relative amount (at most to equality), so that rounding cannot break it.
         """
         closed = np.array(values, dtype=np.float64, order="C")
-        close_columns(closed, *self.decays(epsilon, slack=slack), False)
+        close_columns(closed, *self.decays(epsilon, slack=slack), whole=False)
         return closed
 
     def decays(

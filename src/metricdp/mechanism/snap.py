@@ -1,0 +1,73 @@
+"""From any point to a record: the nearest one, found with the same work whatever the point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.distances import CoordinateMetric
+
+ENTRIES_AT_ONCE = 2_000_000
+REFUSAL = "a point is farther from every record than the limit: nothing is reported"
+
+
+@dataclass(frozen=True)
+class SnappedReports:
+    """Reports for points that were first replaced by their nearest record.
+
+    The guarantee is that of the records, not of the points: two points x and x' at snap distances s and s' are as hard
+    to tell apart as their records, a factor of at most ``exp(epsilon D)`` with D the path distance of the records,
+    which for neighbours is at most ``d(x, x') + s + s'``. Points that snap to the same record cannot be told apart.
+
+    Parameters
+    ----------
+    outputs
+        The output drawn for each point, as a number; ``ids`` are their names.
+    ids
+        The outputs' names.
+    snap_distances
+        How far each point was from its record, in the metric's unit. This says something about the true point: it is
+        for whoever holds the secret, never to be published with the report.
+    """
+
+    outputs: NDArray[np.int64]
+    ids: tuple[str, ...]
+    snap_distances: NDArray[np.float64]
+
+
+def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
+    """Check points of the user's: finite, with the records' coordinates, within range for places."""
+    try:
+        given = np.atleast_2d(np.array(points, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InputError("points must be numbers, one row per point") from None
+    if given.ndim != 2 or given.shape[1] != records.dimension or len(given) == 0:
+        raise InputError(f"points must be a table with {records.dimension} columns, got shape {given.shape}")
+    is_place = records.kind == "places"
+    inside = np.isfinite(given).all() and not (is_place and (np.abs(given) > [90.0, 180.0]).any())
+    if not inside:
+        ranges = " (latitude from -90 to 90, longitude from -180 to 180)" if is_place else ""
+        raise InputError(f"points must be finite numbers{ranges}: correct or remove the others")  # names no point
+    return given
+
+
+def nearest_records(
+    points: NDArray[np.float64], records: Records, metric: CoordinateMetric
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Give the nearest record of each point and its distance, by measuring to all records: no early exit."""
+    rows, distances = np.empty(len(points), dtype=np.int64), np.empty(len(points))
+    block = max(1, ENTRIES_AT_ONCE // (records.n * records.dimension))
+    for start in range(0, len(points), block):
+        part = slice(start, start + block)
+        measured = metric.elementwise(points[part, None, :], records.coordinates[None, :, :])
+        rows[part] = measured.argmin(axis=1)
+        distances[part] = measured.min(axis=1)
+    return rows, distances

@@ -1,0 +1,263 @@
+"""Files come back the same, or are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from tests.conftest import DATASETS, small_problem
+
+import metricdp as mdp
+from metricdp.mechanism.files import metadata_hash, tensor_hash
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    return mdp.solve(small_problem("grid", seed=1, n=8, outputs=4), gap=1e-3).mechanism
+
+
+@pytest.fixture
+def path(mechanism, tmp_path):
+    mechanism.save(tmp_path / "m.mdp")
+    return tmp_path / "m.mdp"
+
+
+def unpack(path):
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    body = data[8 + length :]
+    metadata = header.pop("__metadata__")
+    types = {"U64": "<u8", "I32": "<i4", "F64": "<f8"}
+    tensors = {
+        name: np.frombuffer(body[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"]).copy()
+        for name, entry in header.items()
+    }
+    return metadata, tensors
+
+
+def pack(path, metadata, tensors, *, seal=True):
+    """Write a file by hand, hashes put right unless told otherwise: an editor who knows the format."""
+    if seal:
+        metadata = {**metadata, "sha256": tensor_hash(tensors)}
+        metadata["metadata_sha256"] = metadata_hash(metadata)
+    names = {np.dtype("<u8"): "U64", np.dtype("<i4"): "I32", np.dtype("<f8"): "F64", np.dtype("<f4"): "F32"}
+    header, body = {"__metadata__": metadata}, b""
+    for name, value in tensors.items():
+        raw = value.tobytes()
+        header[name] = {
+            "dtype": names[value.dtype],
+            "shape": list(value.shape),
+            "data_offsets": [len(body), len(body) + len(raw)],
+        }
+        body += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def refused(path) -> str:
+    with pytest.raises((mdp.FileFormatError, mdp.CertificationError)) as caught:
+        mdp.load(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_round_trip(dataset, tmp_path):
+    mechanism = mdp.solve(small_problem(dataset, seed=2), gap=1e-3).mechanism
+    mechanism.save(tmp_path / "m.mdp")
+    again = mdp.load(tmp_path / "m.mdp")
+    assert np.array_equal(again.table, mechanism.table)
+    assert again.records.ids == mechanism.records.ids
+    assert again.records.prior.tolist() == mechanism.records.prior.tolist()
+    assert (again.epsilon, again.eta, again.metric) == (mechanism.epsilon, mechanism.eta, mechanism.metric)
+    assert again.optimality == mechanism.optimality
+    assert again.outputs.rows.tolist() == mechanism.outputs.rows.tolist()
+    assert again.certificate.privacy.certified
+
+
+def test_outputs_as_points_round_trip(tmp_path):
+    points = np.array([[0.1, 0.2], [1.5, 1.0], [0.0, 0.0]])
+    mechanism = mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=np.inf, outputs=points))
+    mechanism.save(tmp_path / "m.mdp")
+    again = mdp.load(tmp_path / "m.mdp")
+    assert again.outputs.rows is None
+    assert np.array_equal(again.outputs.coordinates, points)
+    assert again.eta == np.inf
+
+
+def test_other_programs_can_read_it(path, mechanism):
+    with safe_open(path, framework="numpy") as file:
+        assert np.array_equal(file.get_tensor("table"), mechanism.table)
+        assert file.metadata()["format"] == "metricdp-1"
+        assert float.fromhex(file.metadata()["epsilon"]) == mechanism.epsilon
+
+
+def test_written_whole_or_not_at_all(mechanism, tmp_path, monkeypatch):
+    mechanism.save(tmp_path / "m.mdp")
+    before = (tmp_path / "m.mdp").read_bytes()
+
+    def fail(_descriptor):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        mechanism.save(tmp_path / "m.mdp")
+    assert (tmp_path / "m.mdp").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.mdp"]
+
+
+def test_missing_and_foreign_files(tmp_path):
+    assert "cannot read" in refused(tmp_path / "none.mdp")
+    (tmp_path / "empty.mdp").write_bytes(b"")
+    assert "cut short" in refused(tmp_path / "empty.mdp")
+    (tmp_path / "text.mdp").write_text("hello, this is not a mechanism")
+    assert "not a mechanism file" in refused(tmp_path / "text.mdp")
+
+
+def test_every_truncation_is_refused(path):
+    data = path.read_bytes()
+    for length in range(0, len(data), 7):
+        path.write_bytes(data[:length])
+        assert refused(path)
+
+
+def test_longer_files_are_refused(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert "belong to no tensor" in refused(path)
+
+
+def test_a_changed_byte_is_noticed(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    assert "hash does not match" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"format": "metricdp-9"}, "metricdp-9"),
+        ({"epsilon": "0x0p+0"}, "must be positive"),
+        ({"epsilon": "nan"}, "must be positive"),
+        ({"epsilon": "ten"}, "cannot be read"),
+        ({"eta": "-0x1p+0"}, "must be positive"),
+        ({"ids": "{"}, "cannot be read"),
+        ({"ids": "[1, 2]"}, "not a list of texts"),
+        ({"ids": '["a"]'}, "8 records but 1 ids"),
+        ({"kind": "planets"}, "planets"),
+        ({"loss": "0x1p+0", "lower_bound": "x"}, "cannot be read"),
+        ({"evil": "1"}, "unknown"),
+    ],
+)
+def test_edited_metadata(path, change, part):
+    metadata, tensors = unpack(path)
+    pack(path, {**metadata, **change}, tensors)
+    assert part in refused(path)
+
+
+def test_a_larger_claim_than_the_table_holds_is_refused(path):
+    """Metadata edited to a stronger guarantee, hashes put right: the certificate decides."""
+    metadata, tensors = unpack(path)
+    pack(path, {**metadata, "epsilon": (0.5 * float.fromhex(metadata["epsilon"])).hex()}, tensors)
+    assert "does not hold what it claims" in refused(path)
+
+
+def test_a_pair_left_out_is_noticed(path):
+    """Fewer protected pairs than eta promises, hashes put right: the pairs are computed again."""
+    metadata, tensors = unpack(path)
+    tensors["pairs"], tensors["distances"] = tensors["pairs"][1:], tensors["distances"][1:]
+    pack(path, metadata, tensors)
+    assert "not among the protected pairs" in refused(path)
+
+
+def test_a_longer_distance_is_noticed(path):
+    metadata, tensors = unpack(path)
+    shortest = tensors["distances"].argmin()
+    tensors["distances"][shortest] *= 1.0 + 1e-6
+    pack(path, metadata, tensors)
+    assert "is stored" in refused(path)
+
+
+def test_edited_tables_are_refused(path):
+    metadata, tensors = unpack(path)
+    row, give = tensors["table"][0], tensors["table"][0].argmax()
+    row[give] -= row[give] // np.uint64(2)
+    pack(path, metadata, tensors)
+    assert "does not hold what it claims" in refused(path)
+
+
+def test_claimed_sizes_are_checked_before_memory_is_taken(path):
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    header["table"]["shape"] = [10**9, 10**6]
+    header["table"]["data_offsets"][1] = header["table"]["data_offsets"][0] + 8 * 10**15
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+    assert "does not fit into the file" in refused(path)
+    path.write_bytes(struct.pack("<Q", 2**62) + data[8:])
+    assert "cut short" in refused(path)
+
+
+def mutated(generator, original, metadata, tensors, path):
+    """One spoiled file: bytes changed, cut, inserted or repeated; or a tensor changed and sealed again."""
+    kind = generator.integers(6)
+    data = bytearray(original)
+    if kind == 0:
+        for _ in range(generator.integers(1, 9)):
+            data[generator.integers(len(data))] = generator.integers(256)
+    elif kind == 1:
+        del data[generator.integers(len(data)) :]
+    elif kind == 2:
+        place = generator.integers(len(data))
+        data[place:place] = generator.bytes(int(generator.integers(1, 40)))
+    elif kind == 3:
+        a, b = sorted(generator.integers(len(data), size=2))
+        data[a:b] = data[a:b] * 2
+    elif kind == 4:  # digits and brackets of the header: shapes, offsets, types
+        length = struct.unpack("<Q", original[:8])[0]
+        for _ in range(generator.integers(1, 4)):
+            data[8 + generator.integers(length)] = b'0123456789[]{}",-eU'[generator.integers(19)]
+    else:
+        changed = {name: value.copy() for name, value in tensors.items()}
+        name = sorted(changed)[generator.integers(len(changed))]
+        flat = changed[name].reshape(-1).view(np.uint8)
+        flat[generator.integers(len(flat))] ^= np.uint8(1 << generator.integers(8))
+        pack(path, metadata, changed)
+        return
+    path.write_bytes(bytes(data))
+
+
+def check_fuzzed(path, count, seed):
+    """Every mutated file is refused with our own error, or loads as a mechanism that is certified."""
+    original = path.read_bytes()
+    metadata, tensors = unpack(path)
+    generator = np.random.default_rng(seed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loaded = 0
+    for _ in range(count):
+        mutated(generator, original, metadata, tensors, path)
+        try:
+            again = mdp.load(path)
+        except (mdp.FileFormatError, mdp.CertificationError):
+            continue
+        loaded += 1
+        assert again.certificate.privacy.certified
+        assert again.certificate.privacy.epsilon == again.epsilon
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 200_000  # kB
+    assert loaded < count / 2
+
+
+def test_fuzzed_files(path):
+    check_fuzzed(path, 2_000, seed=0)
+
+
+@pytest.mark.slow
+def test_hundred_thousand_fuzzed_files(path):
+    check_fuzzed(path, 100_000, seed=1)

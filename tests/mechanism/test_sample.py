@@ -1,0 +1,121 @@
+"""Draws follow the table exactly."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from tests.conftest import small_problem
+
+import metricdp as mdp
+from metricdp.mechanism.sample import RandomnessError, cumulative, draw, seeded_bits_for_experiments_only, system_bits
+
+
+def g_test(counts, probabilities) -> float:
+    """The p-value of counts against probabilities; cells that cannot occur must be empty."""
+    possible = probabilities > 0
+    assert (counts[~possible] == 0).all()
+    expected = probabilities[possible] * counts.sum()
+    observed = counts[possible]
+    filled = observed > 0
+    statistic = 2 * (observed[filled] * np.log(observed[filled] / expected[filled])).sum()
+    return float(chi2.sf(statistic, possible.sum() - 1))
+
+
+def random_table(generator, n, K):
+    weights = generator.exponential(size=(n, K)) ** 4
+    weights[generator.random((n, K)) < 0.1] = 0.0
+    weights[:, 0] += 1e-3
+    table = np.floor(weights / weights.sum(axis=1, keepdims=True) * 2.0**62).astype(np.uint64)
+    table[:, 0] += np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)
+    return table
+
+
+def check_draws(count):
+    table = random_table(np.random.default_rng(0), 3, 100)
+    steps = cumulative(table)
+    for row in range(3):
+        counts = np.zeros(100)
+        for _ in range(max(1, count // 3 // 5_000_000)):
+            size = min(5_000_000, count // 3)
+            counts += np.bincount(draw(steps, np.full(size, row)), minlength=100)
+        assert g_test(counts, table[row] / 2.0**63) > 1e-6
+
+
+def test_draws_follow_the_table():
+    check_draws(3_000_000)
+
+
+@pytest.mark.slow
+def test_hundred_million_draws_follow_the_table():
+    check_draws(105_000_000)
+
+
+def test_every_weight_is_met_exactly():
+    """Weights of 16 bits: all 65,536 values of the random bits together give each output exactly its weight."""
+    generator = np.random.default_rng(1)
+    for _ in range(20):
+        cuts = np.sort(generator.integers(0, 65_537, 9))
+        weights = np.diff(np.concatenate(([0], cuts, [65_536])))
+        steps = cumulative((weights.astype(np.uint64) << np.uint64(47))[None, :])
+        for offset in (0, 12345, 2**47 - 1):
+            every = (np.arange(65_536, dtype=np.uint64) << np.uint64(47)) + np.uint64(offset)
+            drawn = draw(steps, np.zeros(65_536, dtype=np.int64), bits=lambda count, u=every: u[:count])
+            assert np.bincount(drawn, minlength=10).tolist() == weights.tolist()
+
+
+def test_ends_of_the_range():
+    steps = cumulative(np.array([[1, (1 << 63) - 2, 1]], dtype=np.uint64))
+    edge = np.array([0, 1, (1 << 63) - 2, (1 << 63) - 1], dtype=np.uint64)
+    drawn = draw(steps, np.zeros(4, dtype=np.int64), bits=lambda _: edge)
+    assert drawn.tolist() == [0, 1, 1, 2]
+
+
+def test_system_bits_are_uniform_below_two_to_the_63():
+    bits = system_bits(200_000)
+    assert bits.max() < 1 << 63
+    for position in range(63):
+        share = ((bits >> np.uint64(position)) & np.uint64(1)).mean()
+        assert abs(share - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("fault", [OSError("no entropy"), NotImplementedError("none")])
+def test_a_failing_source_raises(monkeypatch, fault):
+    def fail(_count):
+        raise fault
+
+    monkeypatch.setattr(os, "urandom", fail)
+    mechanism = mdp.exponential(small_problem("grid", seed=0))
+    with pytest.raises(RandomnessError, match="nothing was drawn"):
+        mechanism.perturb(mechanism.records.ids[:2])
+
+
+def test_a_short_source_raises(monkeypatch):
+    monkeypatch.setattr(os, "urandom", lambda count: b"\0" * (count - 1))
+    with pytest.raises(RandomnessError, match="nothing was drawn"):
+        system_bits(4)
+
+
+def test_the_seeded_source_repeats_and_is_not_the_default():
+    table = random_table(np.random.default_rng(3), 5, 50)
+    steps, rows = cumulative(table), np.arange(5).repeat(40)
+    first, second = (draw(steps, rows, bits=seeded_bits_for_experiments_only(7)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(draw(steps, rows), draw(steps, rows))
+
+
+def test_rows_are_checked():
+    steps = cumulative(random_table(np.random.default_rng(3), 5, 50))
+    for rows in ([5], [-1]):
+        with pytest.raises(mdp.InputError, match="between 0 and 4"):
+            draw(steps, np.array(rows))
+
+
+def test_perturb_by_id():
+    mechanism = mdp.exponential(small_problem("words", seed=0))
+    names = set(mechanism.outputs.ids(mechanism.records))
+    assert mechanism.perturb(mechanism.records.ids[0]) in names
+    assert set(mechanism.perturb(list(mechanism.records.ids))) <= names
+    assert mechanism.perturb([]) == []
