@@ -145,8 +145,8 @@ def test_no_neighbours_keep_their_rows():
 def test_optimal_lp_with_infinite_loss():
     """A float solver calls z = 0 beside a positive probability optimal once epsilon d passes 16.
 
-    Rows exp(-s) z_i <= z_j, two records, two outputs, loss 1 for the wrong one. The point that comes back has an infinite privacy loss; what
-    leaves the library has not.
+    Rows exp(-s) z_i <= z_j, two records, two outputs, loss 1 for the wrong one. The point that comes back has an
+    infinite privacy loss; what leaves the library has not.
     """
     s = 17.0
     program = LinearProgram(np.array([0.0, 1.0, 1.0, 0.0]), np.zeros(4), np.ones(4), tolerance=1e-7)
