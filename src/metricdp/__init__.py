@@ -3,19 +3,32 @@
 from metricdp import data, metric
 from metricdp.data import Records
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
-from metricdp.mechanism import Certificate, Mechanism, exponential, load
+from metricdp.mechanism import (
+    BudgetExceededError,
+    Certificate,
+    Ledger,
+    Mechanism,
+    Memoized,
+    exponential,
+    load,
+    memoize,
+)
 from metricdp.problem import Problem
-from metricdp.solve import DirectOptions, Result, Status, solve
+from metricdp.solve import BendersOptions, DirectOptions, Result, Status, solve
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BendersOptions",
+    "BudgetExceededError",
     "Certificate",
     "CertificationError",
     "DirectOptions",
     "FileFormatError",
     "InputError",
+    "Ledger",
     "Mechanism",
+    "Memoized",
     "MetricDPError",
     "MissingExtraError",
     "Problem",
@@ -26,6 +39,7 @@ __all__ = [
     "data",
     "exponential",
     "load",
+    "memoize",
     "metric",
     "solve",
 ]

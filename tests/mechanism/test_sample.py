@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,3 +122,23 @@ def test_perturb_by_id():
     assert mechanism.perturb(mechanism.records.ids[0]) in names
     assert set(mechanism.perturb(list(mechanism.records.ids))) <= names
     assert mechanism.perturb([]) == []
+
+
+def draw_many_after_fork(count):
+    mechanism = mdp.exponential(small_problem("grid", seed=0))
+    mechanism.perturb_rows(np.zeros(count, dtype=np.int64))  # starts the kernels' threads in this process
+    child = os.fork()
+    if child == 0:
+        drawn = mechanism.perturb_rows(np.zeros(count, dtype=np.int64))
+        os._exit(0 if len(drawn) == count else 1)
+    return os.waitpid(child, 0)[1]
+
+
+def test_a_forked_child_can_draw():
+    """A server that forks its workers: threads of parallel kernels do not survive a fork."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.mechanism.test_sample import *; sys.exit(draw_many_after_fork(400_000))"],
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert done.returncode == 0

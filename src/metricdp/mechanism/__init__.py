@@ -3,19 +3,25 @@
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.certify import PrivacyCheck, check_privacy
 from metricdp.mechanism.files import load, save
+from metricdp.mechanism.ledger import BudgetExceededError, Ledger
 from metricdp.mechanism.mechanism import Certificate, Mechanism, Optimality
+from metricdp.mechanism.memoize import Memoized, memoize
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.snap import SnappedReports
 
 __all__ = [
+    "BudgetExceededError",
     "Certificate",
+    "Ledger",
     "Mechanism",
+    "Memoized",
     "Optimality",
     "PrivacyCheck",
     "SnappedReports",
     "check_privacy",
     "exponential",
     "load",
+    "memoize",
     "repair",
     "save",
 ]

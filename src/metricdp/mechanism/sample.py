@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, prange
 
 from metricdp.errors import InputError, MetricDPError
+from metricdp.metric.closure import PARALLEL_FROM, parallel_is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,18 +64,32 @@ def draw(
     for start in range(0, len(rows), DRAWS_AT_ONCE):
         part = slice(start, start + DRAWS_AT_ONCE)
         chosen = rows[part]
-        _count_reached(steps, chosen, bits(len(chosen)), result[part])
+        is_small = chosen.size * steps.shape[1] < PARALLEL_FROM or not parallel_is_safe()
+        count = _count_one_by_one if is_small else _count_in_parallel
+        count(steps, chosen, bits(len(chosen)), result[part])
     return result
 
 
-@njit(parallel=True, cache=True, nogil=True)
-def _count_reached(
+@njit(cache=True, nogil=True)
+def _reached(steps: NDArray[np.uint64], row: int, u: int) -> int:
+    """Count the steps that ``u`` has reached, looking at all of them."""
+    reached = 0
+    for k in range(steps.shape[1]):
+        reached += u >= steps[row, k]
+    return reached
+
+
+@njit(cache=True, nogil=True)
+def _count_one_by_one(
     steps: NDArray[np.uint64], rows: NDArray[np.int64], u: NDArray[np.uint64], result: NDArray[np.int64]
 ) -> None:
-    K = steps.shape[1]
+    for m in range(len(rows)):
+        result[m] = _reached(steps, rows[m], u[m])
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _count_in_parallel(
+    steps: NDArray[np.uint64], rows: NDArray[np.int64], u: NDArray[np.uint64], result: NDArray[np.int64]
+) -> None:
     for m in prange(len(rows)):
-        row = rows[m]
-        reached = 0
-        for k in range(K):
-            reached += u[m] >= steps[row, k]
-        result[m] = reached
+        result[m] = _reached(steps, rows[m], u[m])

@@ -7,6 +7,7 @@ of a monotone map, so it does not depend on the order of the passes or on the nu
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS_PER_TASK = 16
 PARALLEL_FROM = 500_000  # entries of work; below it waking threads costs more than it gives
+_first_process: int | None = None
 
 
 @contextmanager
@@ -31,6 +33,14 @@ def kernel_threads(threads: int | None) -> Iterator[None]:
         yield
     finally:
         set_num_threads(before)
+
+
+def parallel_is_safe() -> bool:
+    """Say whether this process may run parallel kernels: a child that was forked after its parent did so may not."""
+    global _first_process  # noqa: PLW0603
+    if _first_process is None:
+        _first_process = os.getpid()
+    return _first_process == os.getpid()
 
 
 def close_columns(
@@ -45,7 +55,7 @@ def close_columns(
 
     With ``whole`` the bound is rounded up to a whole number: the closure among integer tables.
     """
-    is_small = len(indices) * V.shape[1] < PARALLEL_FROM
+    is_small = len(indices) * V.shape[1] < PARALLEL_FROM or not parallel_is_safe()
     (_close_one_by_one if is_small else _close_in_parallel)(V, indptr, indices, decay, whole)
 
 

@@ -8,7 +8,6 @@ problem.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,16 @@ import numpy as np
 from metricdp.errors import InputError
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.bounds import RowDuals, lower_bound
+from metricdp.solve.components import ComponentSolution
 from metricdp.solve.lp import ALGORITHMS, LinearProgram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.metric.graph import MdpGraph
+    from metricdp.solve.components import Component
     from metricdp.solve.result import Trace
+    from metricdp.solve.stop import Stop
 
 FLOOR = 1e-9
 TOLERANCE = 1e-10  # the least that HiGHS takes
@@ -56,11 +58,11 @@ class DirectOptions:
 
 
 @dataclass(frozen=True)
-class ComponentSolution:
-    """What a solver found for one component: a matrix that is not trusted yet, and a valid lower bound."""
+class LpOutcome:
+    """What the linear program gave: a matrix and multipliers, neither trusted."""
 
     Z: NDArray[np.float64]
-    lower_bound: float
+    duals: RowDuals
     is_complete: bool
     iterations: int
 
@@ -87,17 +89,23 @@ class _Rows:
 LARGEST_GROWTH = 1e14  # rows with a larger factor are left to the repair: the LP solver takes it for infinite
 
 
-def solve_component(
+def solve_component(component: Component, *, options: DirectOptions, trace: Trace, stop: Stop) -> ComponentSolution:
+    """Solve one component as a single linear program."""
+    found = solve_lp(component.costs, component.graph, component.epsilon, options=options, stop=stop, trace=trace)
+    bound = lower_bound(component.costs, found.duals, cost_roundings=component.cost_roundings)
+    return ComponentSolution(found.Z, bound, found.is_complete, found.iterations)
+
+
+def solve_lp(
     costs: NDArray[np.float64],
     graph: MdpGraph,
     epsilon: float,
     *,
     options: DirectOptions,
-    trace: Trace,
-    deadline: float = np.inf,
-    cost_roundings: int = 1,
-) -> ComponentSolution:
-    """Solve one component with positive distances between its records."""
+    stop: Stop,
+    trace: Trace | None = None,
+) -> LpOutcome:
+    """Solve the linear program of records with positive distances between them."""
     n, K = costs.shape
     floor = 0.0 if options.all_rows else min(options.floor, 0.5 / K)
     rows = _Rows.of(prune_implied(graph), epsilon, floor, LARGEST_GROWTH)
@@ -122,25 +130,25 @@ def solve_component(
             _add_rows(program, rows, edges, outputs, K)
             added.append((edges, outputs))
             present[edges, outputs] = True
-        solution = program.solve(time_limit=deadline - time.monotonic())
+        solution = program.solve(stop=stop)
         iterations += 1
         Z = np.clip(solution.x.reshape(n, K), 0.0, None)
         violated = ~present & (Z[rows.tail] - rows.growth[:, None] * Z[rows.head] > options.tolerance)
         edges, outputs = np.nonzero(violated)
-        trace.add(
-            stage="direct",
-            records=n,
-            rows=program.n_rows,
-            violated=len(edges),
-            objective=float((costs * Z).sum()),
-            solver=solution.solver_status,
-            lp_iterations=solution.iterations,
-        )
-        if len(edges) == 0 or not solution.is_optimal or time.monotonic() >= deadline:
+        if trace is not None:
+            trace.add(
+                stage="direct",
+                records=n,
+                rows=program.n_rows,
+                violated=len(edges),
+                objective=float((costs * Z).sum()),
+                solver=solution.solver_status,
+                lp_iterations=solution.iterations,
+            )
+        if len(edges) == 0 or not solution.is_optimal or stop.is_due:
             break
     duals = _duals(solution.row_dual[n:], rows, added, scale)
-    bound = lower_bound(costs, duals, cost_roundings=cost_roundings)
-    return ComponentSolution(Z, bound, solution.is_optimal and len(edges) == 0, iterations)
+    return LpOutcome(Z, duals, solution.is_optimal and len(edges) == 0, iterations)
 
 
 def _add_rows(

@@ -6,6 +6,7 @@ formula that is valid for any dual.
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,9 +22,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from metricdp.solve.stop import Stop
+
 ALGORITHMS = ("simplex", "ipx", "hipo")
 SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
 LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
+LISTEN_SECONDS = 0.05
+ATTEMPTS = 4
+FIRST_PATIENCE = 2.0
+HOT_AGAINST_COLD = 3.0
+STOPPED = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class LinearProgram:
         self.n_columns = len(cost)
         self.n_rows = 0
         self.algorithm = algorithm
+        self._patience = np.inf
         self._highs = highspy.Highs()
         self._set("output_flag", False)
         self._set("threads", 1)  # one per process for good: HiGHS cannot change it, and simplex and IPX use no more
@@ -101,25 +110,59 @@ class LinearProgram:
         if self._highs.getNumRow() != self.n_rows:
             raise SolverError(f"the LP solver kept {self._highs.getNumRow()} of {self.n_rows} rows")
 
-    def solve(self, *, time_limit: float = np.inf) -> LpSolution:
-        """Solve, from the last basis if there is one; once more from scratch if the solver gives up."""
-        deadline = time.monotonic() + time_limit
-        for attempt in range(3):
-            if attempt == 1:
-                self._highs.clearSolver()  # forget the basis that it stumbled over
-            elif attempt == 2:
-                self._highs.clearSolver()
-                self._set("presolve", "off")
-            self._limit(deadline)
-            self._highs.run()
+    def be_impatient(self, seconds: float = FIRST_PATIENCE) -> None:
+        """Solve from scratch when a hot start takes longer than ``seconds``, or much longer than from scratch."""
+        self._patience = seconds
+
+    def set_bounds(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+        """Change the bounds of the first ``len(lower)`` columns."""
+        columns = np.arange(len(lower), dtype=np.int32)
+        self._check(self._highs.changeColsBounds(len(columns), columns, lower, upper), "changing bounds")
+
+    def set_costs(self, cost: NDArray[np.float64]) -> None:
+        """Change the costs of the first ``len(cost)`` columns."""
+        columns = np.arange(len(cost), dtype=np.int32)
+        self._check(self._highs.changeColsCost(len(columns), columns, cost), "changing costs")
+
+    def solve(self, *, stop: Stop | None = None) -> LpSolution:
+        """Solve, from the last basis if there is one; again from scratch if the solver gives up.
+
+        With ``stop`` the solver ends at its deadline or soon after somebody asks; the solution says so.
+        """
+        for attempt in range(ATTEMPTS):
+            self._prepare(attempt)
+            begin = time.monotonic()
+            self._run(stop, at_most=self._patience if attempt == 0 else np.inf)
             status = self._highs.getModelStatus()
-            if status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
-                return self._solution(is_optimal=status == highspy.HighsModelStatus.kOptimal)
+            self._recover(attempt)
+            if attempt > 0:
+                self._patience = max(self._patience, HOT_AGAINST_COLD * (time.monotonic() - begin))
+            if status == highspy.HighsModelStatus.kTimeLimit and attempt == 0 and not (stop and stop.is_due):
+                continue  # a hot start that stalls: solve from scratch
+            if status == highspy.HighsModelStatus.kOptimal:
+                return self._solution(is_optimal=True)
+            if status in STOPPED or (stop is not None and stop.is_due):
+                return self._solution(is_optimal=False)
             if status == highspy.HighsModelStatus.kInfeasible and attempt > 0:
                 raise InfeasibleError("the linear program has no solution")
-            if time.monotonic() >= deadline:
-                return self._solution(is_optimal=False)
         raise SolverError(f"the LP solver gave up: {self._highs.modelStatusToString(status)}")
+
+    def _prepare(self, attempt: int) -> None:
+        """Before another attempt: forget the basis that it stumbled over, then try other ways."""
+        if attempt > 0:
+            self._highs.clearSolver()
+        if attempt == 2:
+            self._set("presolve", "off")
+        elif attempt == 3:
+            self._set("solver", "ipx")
+            self._set("run_crossover", "on")
+
+    def _recover(self, attempt: int) -> None:
+        """After it: back to the usual way."""
+        if attempt == 2:
+            self._set("presolve", "choose")
+        elif attempt == 3 and self.algorithm == "simplex":
+            self._set("solver", "simplex")
 
     def write(self, path: Path) -> None:
         """Write the LP to a file that the solver's maintainers can read."""
@@ -137,10 +180,21 @@ class LinearProgram:
         iterations = max(info.simplex_iteration_count, 0) + max(info.ipm_iteration_count, 0)
         return LpSolution(is_optimal, x, dual, status, iterations)
 
-    def _limit(self, deadline: float) -> None:
-        """Set the time limit; HiGHS counts the run time of all runs of a model together."""
-        if np.isfinite(deadline):
-            self._set("time_limit", self._highs.getRunTime() + max(deadline - time.monotonic(), 0.01))
+    def _run(self, stop: Stop | None, *, at_most: float) -> None:
+        seconds = min(at_most, np.inf if stop is None else stop.seconds_left)
+        # HiGHS counts the run time of all runs of a model together
+        self._set("time_limit", self._highs.getRunTime() + max(seconds, 0.01))
+        if stop is None:
+            self._highs.run()
+            return
+        # in a thread, so that this one can hear Ctrl-C; the solver looks at the request between iterations
+        self._highs.HandleUserInterrupt = True
+        thread = threading.Thread(target=self._highs.run, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(LISTEN_SECONDS)
+            if stop.is_asked:
+                self._highs.cancelSolve()
 
     def _set(self, option: str, value: object) -> None:
         self._check(self._highs.setOptionValue(option, value), f"setting {option} to {value}")

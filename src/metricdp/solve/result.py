@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.partition import Partition
     from metricdp.problem.problem import Problem
 
 
@@ -66,6 +67,8 @@ class Result:
     seconds: float
     peak_mb: float
     trace: Trace
+    partition: Partition | None = None
+    cuts: int | None = None
 
     @property
     def gap(self) -> float:

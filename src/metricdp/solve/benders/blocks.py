@@ -1,0 +1,104 @@
+"""A block: the internal records of one part, the boundary records around them, and how these bound them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.partition import Partition
+    from metricdp.solve.components import Component
+
+PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
+
+
+@dataclass(frozen=True)
+class Block:
+    """Internal records X_l and the boundary records attached to them.
+
+    By the chain rule a boundary record b bounds an internal record i on every output:
+    ``exp(-epsilon D_ib) z_b <= z_i <= exp(epsilon D_ib) z_b``. So the boundary enters as bounds on variables only, and
+    the block's own problem is its internal edges, unit sums and these bounds.
+
+    Parameters
+    ----------
+    number
+        Place among the blocks.
+    internal, attached
+        Records of the component: the internal ones, and the boundary records with an edge to one of them.
+    exponents
+        ``epsilon D_ib`` along paths inside the block and its attached records, shape (internal, attached).
+    tail, head, edge_exponents
+        Internal edges in both directions, numbered within the block.
+    costs
+        Prior-weighted losses of the internal records.
+    """
+
+    number: int
+    internal: NDArray[np.int64]
+    attached: NDArray[np.int64]
+    exponents: NDArray[np.float64]
+    tail: NDArray[np.int64]
+    head: NDArray[np.int64]
+    edge_exponents: NDArray[np.float64]
+    costs: NDArray[np.float64]
+
+    def bounds(self, z: NDArray[np.float64]) -> Bounds:
+        """Give what the attached records' rows ``z``, shape (attached, K), allow the internal ones."""
+        n, K = self.costs.shape
+        if len(self.attached) == 0:
+            nobody = np.full((n, K), -1)
+            return Bounds(np.zeros((n, K)), np.ones((n, K)), nobody, nobody)
+        factor = np.exp(-np.minimum(self.exponents, 700.0))[:, :, None]
+        lower, upper = factor * z[None, :, :], z[None, :, :] / factor
+        from_below, from_above = lower.argmax(axis=1), upper.argmin(axis=1)
+        low = np.take_along_axis(lower, from_below[:, None, :], axis=1)[:, 0, :]
+        high = np.take_along_axis(upper, from_above[:, None, :], axis=1)[:, 0, :]
+        return Bounds(low, np.minimum(high, 1.0), from_below, np.where(high < 1.0, from_above, -1))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds on internal entries, and which attached record each comes from (-1 if from none), shape (internal, K)."""
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    from_below: NDArray[np.int64]
+    from_above: NDArray[np.int64]
+
+
+def make_blocks(component: Component, partition: Partition) -> list[Block]:
+    """Give the blocks that have internal records."""
+    graph, epsilon = component.graph, component.epsilon
+    is_boundary = partition.is_boundary
+    matrix = graph.adjacency
+    blocks = []
+    for internal in partition.internal:
+        if len(internal) == 0:
+            continue
+        near = np.unique(np.concatenate([matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]] for i in internal]))
+        attached = near[is_boundary[near]].astype(np.int64)
+        members = np.sort(np.concatenate((internal, attached)))
+        inside = graph.subgraph(members)
+        place = np.searchsorted(members, internal)
+        paths = (
+            inside.path_distances(np.searchsorted(members, attached)) if len(attached) else np.zeros((0, len(members)))
+        )
+        own = graph.subgraph(internal)
+        blocks.append(
+            Block(
+                number=len(blocks),
+                internal=internal,
+                attached=attached,
+                exponents=epsilon * PATH_ROUNDING * paths[:, place].T,
+                tail=np.concatenate((own.pairs[:, 0], own.pairs[:, 1])).astype(np.int64),
+                head=np.concatenate((own.pairs[:, 1], own.pairs[:, 0])).astype(np.int64),
+                edge_exponents=epsilon * np.tile(own.distances, 2),
+                costs=component.costs[internal],
+            )
+        )
+    return blocks

@@ -1,0 +1,124 @@
+"""Cuts, each with the mDP rows it is made of.
+
+Every cut here is a sum of true mDP rows with non-negative multipliers y (a `RowDuals`), so it is valid whatever y is,
+and a dual of the master translates into a dual of the whole problem: the master's lower bound is then evaluated by the
+one rigorous formula of `bounds.py`, and no tolerance of the solver can break it.
+
+**Optimality cut** (the seed's Section 3.2, case C2, for any dual). For rows that touch the internal records X_l,
+
+    w_l >= sum_{i in X_l} min_k (c + A'y)_ik + sum over boundary entries of (A'y)_bk z_bk,
+
+since adding ``y_r (z_tail - g_r z_head) <= 0`` to the loss of X_l only lowers it, and unit sums bound the rest.
+**Feasibility cut** (case C1): the same with zero losses and without w_l.
+**Unit-sum cuts**: ``sum_k max_b exp(-epsilon D_ib) z_bk <= 1 <= sum_k min_b exp(epsilon D_ib) z_bk`` for an internal
+record i, with the maximisers of the current point in their places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.solve.bounds import RowDuals, growth_rounded_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.benders.blocks import Block, Bounds
+
+EMPTY = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """``weight * w_block >= constant + sum coefficients * z[records, outputs]``, and the rows that prove it.
+
+    ``weight`` is 1 for optimality cuts and 0 for the others.
+    """
+
+    kind: str
+    block: int
+    weight: float
+    constant: float
+    records: NDArray[np.int64]
+    outputs: NDArray[np.int64]
+    coefficients: NDArray[np.float64]
+    duals: RowDuals
+
+    def value(self, Z: NDArray[np.float64]) -> float:
+        """Give the right-hand side at a matrix of all records."""
+        return self.constant + float(self.coefficients @ Z[self.records, self.outputs])
+
+
+def cut_from_duals(kind: str, block: Block, duals: RowDuals, costs: NDArray[np.float64], *, weight: float) -> Cut:
+    """Make the cut of a block from multipliers of rows that touch its internal records (records of the component)."""
+    K = costs.shape[1]
+    largest = max(block.internal.max(), duals.tail.max(initial=0), duals.head.max(initial=0))
+    position_of = np.full(int(largest) + 1, -1)
+    position_of[block.internal] = np.arange(len(block.internal))
+    reduced = costs.copy()
+    given = growth_rounded_up(duals.exponent) * duals.y
+    outer_records, outer_outputs, outer_amounts = [], [], []
+    for record, amount in ((duals.tail, duals.y), (duals.head, -given)):
+        inside = position_of[record]
+        own = inside >= 0
+        np.add.at(reduced, (inside[own], duals.output[own]), amount[own])
+        outer_records.append(record[~own])
+        outer_outputs.append(duals.output[~own])
+        outer_amounts.append(amount[~own])
+    records, outputs = np.concatenate(outer_records), np.concatenate(outer_outputs)
+    keys, inverse = np.unique(records * K + outputs, return_inverse=True)
+    coefficients = np.bincount(inverse, weights=np.concatenate(outer_amounts), minlength=len(keys))
+    return Cut(kind, block.number, weight, float(reduced.min(axis=1).sum()), keys // K, keys % K, coefficients, duals)
+
+
+def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> RowDuals:
+    """Give the multipliers of the boundary's rows that cancel the reduced costs of entries at their bounds.
+
+    A positive reduced cost rests on the lower bound ``z_b <= exp(s) z_i``, a negative one on ``z_i <= exp(s) z_b``.
+    """
+    i, k = np.nonzero((reduced > 0) & (bounds.from_below >= 0) & (bounds.lower > 0))
+    below = bounds.from_below[i, k]
+    s_below = block.exponents[i, below]
+    y_below = reduced[i, k] * np.exp(-np.minimum(s_below, 700.0))
+    keep = (y_below > 0) & (s_below < 60.0)
+    i2, k2 = np.nonzero((reduced < 0) & (bounds.from_above >= 0))
+    above = bounds.from_above[i2, k2]
+    return RowDuals(
+        tail=np.concatenate((block.attached[below[keep]], block.internal[i2])),
+        head=np.concatenate((block.internal[i[keep]], block.attached[above])),
+        output=np.concatenate((k[keep], k2)),
+        exponent=np.concatenate((s_below[keep], block.exponents[i2, above])),
+        y=np.concatenate((y_below[keep], -reduced[i2, k2])),
+    )
+
+
+def unit_sum_cuts(block: Block, bounds: Bounds, tolerance: float) -> list[Cut]:
+    """Give the cuts for internal records whose bounds leave no room for a row that sums to 1."""
+    cuts = []
+    costs = np.zeros(block.costs.shape)
+    for i in np.flatnonzero(bounds.lower.sum(axis=1) > 1.0 + tolerance):
+        reduced = np.zeros_like(costs)
+        reduced[i] = 1.0
+        cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced), costs, weight=0.0))
+    for i in np.flatnonzero((bounds.upper.sum(axis=1) < 1.0 - tolerance) & (bounds.from_above >= 0).all(axis=1)):
+        reduced = np.zeros_like(costs)
+        reduced[i] = -1.0
+        cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced), costs, weight=0.0))
+    return cuts
+
+
+def scaled(duals: RowDuals, factor: float) -> RowDuals:
+    """Give ``factor`` times the multipliers."""
+    return RowDuals(duals.tail, duals.head, duals.output, duals.exponent, factor * duals.y)
+
+
+def joined(parts: list[RowDuals]) -> RowDuals:
+    """Give all multipliers together; those of the same row add up in the bound."""
+    if not parts:
+        return RowDuals.none()
+    return RowDuals(
+        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("tail", "head", "output", "exponent", "y"))
+    )

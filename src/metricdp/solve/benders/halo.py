@@ -1,0 +1,71 @@
+"""Halo cuts: solve a block together with its surroundings once, with everything free, and keep the duals that touch it.
+
+The surroundings are the attached boundary records and their neighbours. Away from the rim such a dual is nearly that of
+the whole problem, so the first lower bound is nearly the optimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.solve.benders.cuts import Cut, cut_from_duals
+from metricdp.solve.bounds import RowDuals
+from metricdp.solve.direct import DirectOptions, solve_lp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.benders.blocks import Block
+    from metricdp.solve.benders.options import BendersOptions
+    from metricdp.solve.components import Component
+    from metricdp.solve.stop import Stop
+
+
+@dataclass(frozen=True)
+class Halo:
+    """The cut of a block, and the rows that its surroundings would take if they were alone."""
+
+    cut: Cut
+    members: NDArray[np.int64]
+    Z: NDArray[np.float64]
+
+
+def solve_halo(component: Component, block: Block, options: BendersOptions, stop: Stop) -> Halo:
+    """Solve the linear program of a block and its surroundings."""
+    graph = component.graph
+    matrix = graph.adjacency
+    rim = [matrix.indices[matrix.indptr[b] : matrix.indptr[b + 1]] for b in block.attached]
+    members = np.unique(np.concatenate((block.internal, block.attached, *rim)).astype(np.int64))
+    found = solve_lp(
+        component.costs[members],
+        graph.subgraph(members),
+        component.epsilon,
+        options=DirectOptions(floor=options.floor, tolerance=options.tolerance),
+        stop=stop,
+    )
+    duals = found.duals
+    is_internal = np.isin(members, block.internal)
+    touching = is_internal[duals.tail] | is_internal[duals.head]
+    own = RowDuals(
+        members[duals.tail[touching]],
+        members[duals.head[touching]],
+        duals.output[touching],
+        duals.exponent[touching],
+        duals.y[touching],
+    )
+    return Halo(cut_from_duals("halo", block, own, block.costs, weight=1.0), members, found.Z)
+
+
+def combined(halos: list[Halo], blocks: list[Block], n: int) -> NDArray[np.float64]:
+    """Put the surroundings' rows together: each internal record from its own block, boundary records averaged."""
+    K = halos[0].Z.shape[1]
+    total, count = np.zeros((n, K)), np.zeros(n)
+    for halo, block in zip(halos, blocks, strict=True):
+        # the rim knows nothing of what is beyond it: only what belongs to or touches the block is used
+        used = np.isin(halo.members, np.concatenate((block.internal, block.attached)))
+        total[halo.members[used]] += halo.Z[used]
+        count[halo.members[used]] += 1
+    return total / np.maximum(count, 1)[:, None]

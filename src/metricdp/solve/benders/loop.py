@@ -1,0 +1,233 @@
+"""The decomposition: master and subproblems in turn until the bounds meet (the seed's Section 3.2)."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import InfeasibleError
+from metricdp.mechanism.mechanism import relative_gap
+from metricdp.mechanism.repair import repair
+from metricdp.solve.benders.blocks import make_blocks
+from metricdp.solve.benders.halo import Halo, combined, solve_halo
+from metricdp.solve.benders.master import Master
+from metricdp.solve.benders.memory import restore, store
+from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, forget_run, solve_block
+from metricdp.solve.bounds import lower_bound
+from metricdp.solve.components import ComponentSolution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.partition import Partition
+    from metricdp.solve.benders.blocks import Block
+    from metricdp.solve.benders.cuts import Cut
+    from metricdp.solve.benders.master import MasterPoint
+    from metricdp.solve.benders.options import BendersOptions
+    from metricdp.solve.bounds import RowDuals
+    from metricdp.solve.checkpoint import Checkpoint
+    from metricdp.solve.components import Component
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.result import Trace
+    from metricdp.solve.stop import Stop
+
+VIOLATED = 1e-9  # relative to the scale of the losses
+RAISE_PENALTY = 4.0
+
+
+@dataclass
+class Progress:
+    """What is known so far: bounds, the best private matrix, and which blocks have been feasible when."""
+
+    lower_bound: float = 0.0
+    upper_bound: float = math.inf
+    Z: NDArray[np.float64] | None = None
+    iteration: int = -1
+    feasible_since: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.lower_bound)
+
+
+def solve_by_benders(
+    component: Component,
+    partition: Partition,
+    *,
+    options: BendersOptions,
+    gap: float,
+    workers: Workers,
+    trace: Trace,
+    stop: Stop,
+    checkpoint: Checkpoint | None = None,
+) -> ComponentSolution:
+    """Solve one component by Benders decomposition over ``partition``."""
+    run = _Run(component, partition, options, workers, stop)
+    progress = Progress()
+    try:
+        if checkpoint is not None:
+            restore(checkpoint, component, run.master, progress)
+        if progress.iteration < 0 and options.halo_cuts:
+            run.add_halos(progress)
+        while progress.gap > gap and progress.iteration + 1 < options.max_iterations and not stop.is_due:
+            before = len(run.master.cuts)
+            if not run.iterate(progress, gap, trace):
+                break
+            if checkpoint is not None:
+                first = 0 if progress.iteration == 0 else before
+                store(checkpoint, component, run.master.cuts[first:], progress)
+    except InfeasibleError:
+        # the seed's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
+        trace.add(stage="infeasible", component=component.number, records=component.n)
+    finally:
+        forget_run(run.name)
+    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
+    trace.add(
+        stage="blocks",
+        component=component.number,
+        blocks=len(run.blocks),
+        boundary=run.master.n,
+        sizes=[len(block.internal) for block in run.blocks],
+        attached=[len(block.attached) for block in run.blocks],
+        iterations_to_feasibility=[progress.feasible_since.get(block.number, -1) for block in run.blocks],
+        lost_tasks=workers.n_lost,
+    )
+    return ComponentSolution(Z, progress.lower_bound, progress.gap <= gap, progress.iteration + 1, len(run.master.cuts))
+
+
+class _Run:
+    """The master, the blocks and where the next step goes."""
+
+    def __init__(
+        self, component: Component, partition: Partition, options: BendersOptions, workers: Workers, stop: Stop
+    ) -> None:
+        self.component, self.options, self.workers, self.stop = component, options, workers, stop
+        self.name = uuid.uuid4().hex
+        self.blocks = make_blocks(component, partition)
+        self.master = Master(component, partition, self.blocks, options)
+        self.penalty = options.penalty
+        self.is_damped = False  # the first step goes all the way
+
+    def add_halos(self, progress: Progress) -> None:
+        """Give the master its first cuts, and a first private matrix, from the blocks with their surroundings."""
+
+        def make(block: Block) -> Halo:
+            return solve_halo(self.component, block, self.options, self.stop)
+
+        halos = self.workers.run_here(make, self.blocks, self.stop)
+        if halos:
+            self.master.add([halo.cut for halo in halos])
+            self._try(combined(halos, self.blocks, self.component.n), progress)
+            self.is_damped = self.options.in_out < 1.0
+
+    def iterate(self, progress: Progress, gap: float, trace: Trace) -> bool:
+        """Do one iteration; give False if it had to be broken off."""
+        begin = time.perf_counter()
+
+        def is_enough(duals: RowDuals) -> bool:
+            bound = lower_bound(self.component.costs, duals, cost_roundings=self.component.cost_roundings)
+            progress.lower_bound = max(progress.lower_bound, bound)
+            return progress.gap <= gap
+
+        point = self.master.solve(self.stop, is_enough)
+        master_seconds = time.perf_counter() - begin
+        if not point.is_optimal:
+            return False
+        Z = self._step(point, progress)
+        begin = time.perf_counter()
+        answers = self.workers.run(solve_block, [self._task(block, Z) for block in self.blocks], self.stop)
+        if answers is None:
+            return False
+        block_seconds = time.perf_counter() - begin
+        progress.iteration += 1
+        added = self._add_cuts(point, Z, answers)
+        n_infeasible = self._note_feasible(answers, progress)
+        if self.options.repair_always or n_infeasible == 0:
+            for answer in answers:
+                Z[self.blocks[answer.number].internal] = answer.Z
+            self._try(Z, progress)
+        trace.add(
+            stage="benders",
+            component=self.component.number,
+            iteration=progress.iteration,
+            lower_bound=progress.lower_bound,
+            upper_bound=progress.upper_bound,
+            gap=progress.gap,
+            new_cuts=added,
+            cuts=dict(Counter(cut.kind for cut in self.master.cuts)),
+            infeasible_blocks=n_infeasible,
+            master_rows=self.master.program.n_rows,
+            master_seconds=round(master_seconds, 4),
+            block_seconds=round(block_seconds, 4),
+        )
+        return True
+
+    def _step(self, point: MasterPoint, progress: Progress) -> NDArray[np.float64]:
+        """Give the boundary to ask the blocks about: between the best private one and the master's."""
+        Z = point.Z.copy()
+        if self.is_damped and progress.Z is not None:
+            boundary, step = self.master.boundary, self.options.in_out
+            Z[boundary] = step * point.Z[boundary] + (1.0 - step) * progress.Z[boundary]
+        return Z
+
+    def _task(self, block: Block, Z: NDArray[np.float64]) -> BlockTask:
+        return BlockTask(
+            key=f"{self.name}/{block.number}",
+            block=block,
+            z=Z[block.attached],
+            scale=self.component.scale,
+            penalty=self.penalty,
+            floor=self.options.floor,
+            tolerance=self.options.tolerance,
+            is_elastic=self.options.is_elastic,
+        )
+
+    def _add_cuts(self, point: MasterPoint, Z: NDArray[np.float64], answers: list[BlockAnswer]) -> int:
+        """Add the cuts that say something new at the master's point or at the point asked about."""
+        small = VIOLATED * self.component.scale
+        new, is_cut_off = [], False
+        for answer in answers:
+            cut = answer.cut
+            excess = cut.value(point.Z) - cut.weight * point.w[answer.number]
+            is_cut_off |= excess > small
+            if excess > small or cut.value(Z) > self._known(answer.number, cut, Z) + small:
+                new.append(cut)
+        self.master.add(new)
+        if not new and self.options.is_elastic and max(a.missed for a in answers) > FEASIBLE:
+            self.penalty *= RAISE_PENALTY
+        self.is_damped = self.options.in_out < 1.0 and is_cut_off
+        return len(new)
+
+    def _known(self, block: int, cut: Cut, Z: NDArray[np.float64]) -> float:
+        """Give what the master's cuts already say of a block at ``Z``."""
+        if not cut.weight:
+            return 0.0
+        alone = float(self.blocks[block].costs.min(axis=1).sum())
+        return max((c.value(Z) for c in self.master.cuts if c.weight and c.block == block), default=alone)
+
+    def _note_feasible(self, answers: list[BlockAnswer], progress: Progress) -> int:
+        """Note since when each block has been feasible; give the number of those that are not."""
+        count = 0
+        for answer in answers:
+            if answer.missed > FEASIBLE:
+                count += 1
+                progress.feasible_since.pop(answer.number, None)
+            else:
+                progress.feasible_since.setdefault(answer.number, progress.iteration)
+        return count
+
+    def _try(self, Z: NDArray[np.float64], progress: Progress) -> None:
+        """Repair a matrix and keep it if it is the best."""
+        costs = self.component.costs
+        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs)
+        private = table / 2.0**63
+        loss = math.fsum((costs * private).ravel()) * (1.0 + 2.0**-50)
+        if loss < progress.upper_bound:
+            progress.upper_bound, progress.Z = loss, private

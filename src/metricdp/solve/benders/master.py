@@ -1,0 +1,215 @@
+"""The master program: the boundary records' rows, and w_l standing for the loss inside block l."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricdp.metric.graph import MdpGraph
+from metricdp.metric.sparsify import prune_implied
+from metricdp.solve.benders.blocks import PATH_ROUNDING
+from metricdp.solve.benders.cuts import Cut, joined, scaled, unit_sum_cuts
+from metricdp.solve.bounds import RowDuals
+from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from metricdp.partition import Partition
+    from metricdp.solve.benders.blocks import Block
+    from metricdp.solve.benders.options import BendersOptions
+    from metricdp.solve.components import Component
+    from metricdp.solve.stop import Stop
+
+LARGEST_GROWTH = 1e14
+
+
+@dataclass(frozen=True)
+class MasterPoint:
+    """The master's optimum: boundary rows in a matrix of all records, and the w_l."""
+
+    Z: NDArray[np.float64]
+    w: NDArray[np.float64]
+    is_optimal: bool
+
+
+class Master:
+    """Boundary rows with unit sums, mDP rows (lazily), and cuts; hot-started from solve to solve."""
+
+    def __init__(
+        self, component: Component, partition: Partition, blocks: list[Block], options: BendersOptions
+    ) -> None:
+        self.component, self.blocks, self.options = component, blocks, options
+        self.boundary = partition.boundary
+        self.n, self.K = len(self.boundary), component.n_outputs
+        self.position = np.full(component.n, -1)
+        self.position[self.boundary] = np.arange(self.n)
+        self.scale = component.scale
+        costs = component.costs[self.boundary]
+        self.offset = costs.min(axis=1, keepdims=True) if self.n else np.zeros((0, 1))
+        # a block's loss is at least what its records would have alone
+        alone = np.array([block.costs.min(axis=1).sum() for block in blocks]) / self.scale
+        size = self.n * self.K
+        floor = min(options.floor, 0.5 / self.K)
+        self.program = LinearProgram(
+            np.concatenate((((costs - self.offset) / self.scale).ravel(), np.ones(len(blocks)))),
+            np.concatenate((np.full(size, floor), alone)),
+            np.concatenate((np.ones(size), np.full(len(blocks), np.inf))),
+            tolerance=options.tolerance,
+        )
+        self.program.be_impatient()
+        starts = np.arange(0, size, self.K, dtype=np.int32)
+        self.program.add_rows(np.ones(self.n), np.ones(self.n), starts, np.arange(size, dtype=np.int32), np.ones(size))
+        self.tail, self.head, self.exponent = self._boundary_rows(partition)
+        self.growth = np.exp(self.exponent)
+        self.present = np.zeros((len(self.tail), self.K), dtype=bool)
+        self.cuts: list[Cut] = []
+        # of each row after the unit sums: (edges, outputs) of a batch of mDP rows, or (cut, factor)
+        self._sources: list[tuple[Any, Any]] = []
+        if not options.lazy_rows and len(self.tail):
+            self._add_rows(*np.nonzero(~self.present))
+
+    def _boundary_rows(self, partition: Partition) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Give the rows among boundary records: their edges, and paths as the options say."""
+        graph, epsilon = self.component.graph, self.component.epsilon
+        direct = graph.subgraph(self.boundary)
+        shortest = {tuple(pair): d for pair, d in zip(direct.pairs.tolist(), direct.distances.tolist(), strict=True)}
+        reach = np.log(min(1.0 / self.options.floor, LARGEST_GROWTH)) / epsilon
+        if self.options.path_rows == "initial":
+            groups = [(self.boundary, graph.path_distances(self.boundary, limit=reach)[:, self.boundary])]
+        elif self.options.path_rows == "lazy":
+            groups = [self._around(block) for block in self.blocks if len(block.attached) > 1]
+        else:
+            groups = []
+        for records, paths in groups:
+            for a, b in zip(*np.nonzero(np.triu(paths < reach, k=1)), strict=True):
+                pair = (int(self.position[records[a]]), int(self.position[records[b]]))
+                length = float(paths[a, b]) * PATH_ROUNDING
+                if length < shortest.get(pair, np.inf):
+                    shortest[pair] = length
+        if not shortest:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+        pairs = np.array(sorted(shortest), dtype=np.int32)
+        rows = MdpGraph(self.n, pairs, np.array([shortest[tuple(p)] for p in pairs.tolist()]))
+        if self.options.path_rows != "initial":
+            rows = prune_implied(rows)
+        needed = rows.distances < reach
+        i, j, s = rows.pairs[needed, 0], rows.pairs[needed, 1], epsilon * rows.distances[needed]
+        return (
+            np.concatenate((i, j)).astype(np.int64),
+            np.concatenate((j, i)).astype(np.int64),
+            np.tile(s, 2),
+        )
+
+    def _around(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        members = np.sort(np.concatenate((block.internal, block.attached)))
+        place = np.searchsorted(members, block.attached)
+        return block.attached, self.component.graph.subgraph(members).path_distances(place)[:, place]
+
+    def add(self, cuts: list[Cut]) -> None:
+        """Add cuts; coefficients that the LP solver would drop are given away on the safe side."""
+        columns, values, starts, lower = [], [], [], []
+        length = 0
+        for cut in cuts:
+            coefficients = -cut.coefficients / self.scale
+            tiny = np.abs(coefficients) < SMALLEST_COEFFICIENT
+            # a dropped term helped the left side by at most its size, since entries are at most 1
+            constant = cut.constant / self.scale - np.maximum(coefficients[tiny], 0.0).sum()
+            own = self.position[cut.records[~tiny]] * self.K + cut.outputs[~tiny]
+            row = coefficients[~tiny]
+            if cut.weight:
+                own = np.append(own, self.n * self.K + cut.block)
+                row = np.append(row, 1.0)
+            factor = _row_scale(row)
+            starts.append(length)
+            columns.append(own)
+            values.append(row * factor)
+            length += len(own)
+            lower.append(constant * factor)
+            self.cuts.append(cut)
+            self._sources.append((cut, factor))
+        if cuts:
+            self.program.add_rows(
+                np.array(lower),
+                np.full(len(cuts), np.inf),
+                np.array(starts, dtype=np.int32),
+                np.concatenate(columns).astype(np.int32),
+                np.concatenate(values),
+            )
+
+    def _add_rows(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
+        m = len(edges)
+        columns = np.column_stack((self.tail[edges] * self.K + outputs, self.head[edges] * self.K + outputs))
+        values = np.column_stack((np.ones(m), -self.growth[edges]))
+        starts = np.arange(0, 2 * m, 2, dtype=np.int32)
+        self.program.add_rows(np.full(m, -np.inf), np.zeros(m), starts, columns.ravel(), values.ravel())
+        self.present[edges, outputs] = True
+        self._sources.append((edges, outputs))
+
+    def solve(self, stop: Stop, is_enough: Callable[[RowDuals], bool]) -> MasterPoint:
+        """Solve, adding violated mDP rows and unit-sum cuts until there are none or the dual is good enough."""
+        size, tolerance = self.n * self.K, self.options.tolerance
+        unit_sum_rounds = self.options.unit_sum_rounds
+        while True:
+            solution = self.program.solve(stop=stop)
+            duals = self._duals(solution.row_dual)
+            if is_enough(duals) or not solution.is_optimal or stop.is_due:
+                break
+            z = solution.x[:size].reshape(self.n, self.K)
+            violated = ~self.present & (z[self.tail] - self.growth[:, None] * z[self.head] > tolerance)
+            if violated.any():
+                self._add_rows(*np.nonzero(violated))
+                continue
+            found = self._unit_sum_cuts(z) if unit_sum_rounds > 0 else []
+            if not found:
+                break
+            self.add(found)
+            unit_sum_rounds -= 1
+        Z = np.zeros((self.component.n, self.K))
+        Z[self.boundary] = np.clip(solution.x[:size].reshape(self.n, self.K), 0.0, 1.0)
+        return MasterPoint(Z, solution.x[size:] * self.scale, solution.is_optimal)
+
+    def _unit_sum_cuts(self, z: NDArray[np.float64]) -> list[Cut]:
+        found: list[Cut] = []
+        for block in self.blocks:
+            if len(block.attached):
+                found += unit_sum_cuts(block, block.bounds(z[self.position[block.attached]]), 1e-6)
+        return found
+
+    def _duals(self, row_dual: NDArray[np.float64]) -> RowDuals:
+        """Translate the master's dual into multipliers of mDP rows of the whole problem."""
+        parts: list[RowDuals] = []
+        row = self.n
+        for source, other in self._sources:
+            if isinstance(source, Cut):
+                factor = float(other)
+                weight = max(row_dual[row], 0.0) * factor if row < len(row_dual) else 0.0
+                if weight > 0:
+                    # an optimality cut carries its own unit of loss; the others are in units of probability
+                    parts.append(scaled(source.duals, weight if source.weight else weight * self.scale))
+                row += 1
+            else:
+                edges, outputs = source, other
+                y = np.maximum(-row_dual[row : row + len(edges)], 0.0) * self.scale
+                used = np.flatnonzero(y) if len(y) == len(edges) else np.zeros(0, dtype=np.int64)
+                tail, head = self.boundary[self.tail[edges[used]]], self.boundary[self.head[edges[used]]]
+                parts.append(RowDuals(tail, head, outputs[used], self.exponent[edges[used]], y[used]))
+                row += len(edges)
+        return joined(parts)
+
+
+def _row_scale(row: NDArray[np.float64]) -> float:
+    """Give a power of 2 that brings a row's coefficients around 1.
+
+    The solver scales the model it starts with, not rows that come later: unscaled cuts made hot starts stall.
+    """
+    size = np.abs(row[row != 0])
+    if size.size == 0:
+        return 1.0
+    middle = 0.5 * (np.log2(size.min()) + np.log2(size.max()))
+    smallest = np.log2(size.min() / SMALLEST_COEFFICIENT)
+    return float(2.0 ** -np.floor(min(middle, smallest)))

@@ -1,0 +1,95 @@
+"""What can be switched in the decomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from metricdp.errors import InputError
+
+
+@dataclass(frozen=True)
+class BendersOptions:
+    """The decomposition's parts; every acceleration can be switched off.
+
+    Parameters
+    ----------
+    separator
+        ``"one-sided"``: the boundary is a small vertex cover of the cut edges; ``"two-sided"``: the seed's definition.
+    lazy_rows
+        mDP rows of the master enter when they are violated, otherwise all at once.
+    path_rows
+        ``"lazy"`` (among the records around a block), ``"initial"`` (the seed's initial cuts: all boundary pairs), or
+        ``"none"``.
+    is_elastic
+        Subproblems may miss their unit sums at a penalty, so that one kind of cut does the work of the seed's
+        feasibility and optimality cuts. Otherwise feasibility cuts come from rays.
+    unit_sum_rounds
+        How often in an iteration to add unit-sum cuts, necessary conditions on the boundary that need no LP; 0: never.
+    halo_cuts
+        Each block is first solved together with its surroundings; the duals make the first cut.
+    in_out
+        How far to step from the best private boundary towards the master's, in (0, 1]; 1 is the plain method.
+    repair_always
+        An upper bound by repair in every iteration; otherwise only when all subproblems are feasible, as in the seed.
+    penalty
+        Of a missed unit of probability, in units of the largest difference of losses.
+    floor, tolerance
+        The least probability while solving, and the LP solver's tolerance.
+    max_iterations
+        Iterations after which to give up.
+    """
+
+    separator: str = "one-sided"
+    lazy_rows: bool = True
+    path_rows: str = "lazy"
+    is_elastic: bool = True
+    unit_sum_rounds: int = 3
+    halo_cuts: bool = True
+    in_out: float = 0.5
+    repair_always: bool = True
+    penalty: float = 2.0
+    floor: float = 1e-8
+    tolerance: float = 1e-9
+    max_iterations: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.separator not in ("one-sided", "two-sided"):
+            raise InputError(f"unknown separator {self.separator!r}: choose one-sided or two-sided")
+        if self.path_rows not in ("lazy", "initial", "none"):
+            raise InputError(f"unknown path_rows {self.path_rows!r}: choose lazy, initial or none")
+        if not 0.0 < self.in_out <= 1.0:
+            raise InputError(f"in_out must be above 0 and at most 1, got {self.in_out}: 1 is the plain method")
+        if not 0.0 < self.floor < 1e-3:
+            raise InputError(f"the floor must be above 0 and below 0.001, got {self.floor}: try 1e-8")
+        if self.penalty <= 0:
+            raise InputError(f"the penalty must be positive, got {self.penalty}")
+
+    @classmethod
+    def textbook(cls) -> Self:
+        """Give the seed's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, nothing else."""
+        return cls(
+            separator="two-sided",
+            lazy_rows=False,
+            path_rows="initial",
+            is_elastic=False,
+            unit_sum_rounds=0,
+            halo_cuts=False,
+            in_out=1.0,
+            repair_always=False,
+        )
+
+    def without(self, acceleration: str) -> Self:
+        """Give the same options with one acceleration switched off, for the ablation."""
+        off = {
+            "one-sided separator": {"separator": "two-sided"},
+            "lazy master rows": {"lazy_rows": False},
+            "elastic subproblems": {"is_elastic": False},
+            "unit-sum cuts": {"unit_sum_rounds": 0},
+            "halo cuts": {"halo_cuts": False},
+            "in-out steps": {"in_out": 1.0},
+            "repair in every iteration": {"repair_always": False},
+        }
+        if acceleration not in off:
+            raise InputError(f"unknown acceleration {acceleration!r}: choose one of {', '.join(off)}")
+        return replace(self, **off[acceleration])  # type: ignore[arg-type]

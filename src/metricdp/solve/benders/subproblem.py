@@ -1,0 +1,163 @@
+"""The problem of one block given the boundary: a small LP that is kept warm between iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_duals, joined, scaled
+from metricdp.solve.bounds import RowDuals
+from metricdp.solve.lp import LinearProgram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.benders.blocks import Block, Bounds
+
+LARGEST_GROWTH = 1e14
+FEASIBLE = 1e-7  # unit sums missed by less count as met
+
+
+@dataclass(frozen=True)
+class BlockTask:
+    """Everything a worker needs: the block itself, so that it can be rebuilt anywhere, and the boundary's rows.
+
+    ``key`` names the run and the block: a worker that has seen it before goes on with its warm model.
+    """
+
+    key: str
+    block: Block
+    z: NDArray[np.float64]
+    scale: float
+    penalty: float
+    floor: float
+    tolerance: float
+    is_elastic: bool
+
+
+@dataclass(frozen=True)
+class BlockAnswer:
+    """Internal rows, the loss they have, how much of the unit sums they miss, and the cut that the duals give."""
+
+    number: int
+    Z: NDArray[np.float64]
+    missed: float
+    cut: Cut
+    lp_iterations: int
+
+
+class BlockModel:
+    """The warm LP of a block: entries z_ik within bounds, unit sums with slack at a penalty, lazy internal edges."""
+
+    def __init__(self, task: BlockTask) -> None:
+        block = task.block
+        self.n, self.K = block.costs.shape
+        # a constant may leave each row: small numbers keep their digits
+        self.offset = block.costs.min(axis=1, keepdims=True)
+        self.objective = (block.costs - self.offset) / task.scale
+        size = self.n * self.K
+        self.program = LinearProgram(
+            np.concatenate((self.objective.ravel(), np.full(2 * self.n, task.penalty))),
+            np.zeros(size + 2 * self.n),
+            np.concatenate((np.ones(size), np.full(2 * self.n, np.inf))),
+            tolerance=task.tolerance,
+        )
+        columns = np.concatenate(
+            (
+                np.arange(size).reshape(self.n, self.K),
+                size + np.arange(2 * self.n).reshape(self.n, 2),
+            ),
+            axis=1,
+        )
+        values = np.tile(np.concatenate((np.ones(self.K), [1.0, -1.0])), self.n)
+        starts = np.arange(0, columns.size, self.K + 2, dtype=np.int32)
+        self.program.add_rows(np.ones(self.n), np.ones(self.n), starts, columns.ravel(), values)
+        growth = np.exp(np.minimum(block.edge_exponents, 700.0))
+        needed = growth < min(1.0 / task.floor, LARGEST_GROWTH)
+        self.tail, self.head = block.tail[needed], block.head[needed]
+        self.exponent, self.growth = block.edge_exponents[needed], growth[needed]
+        self.present = np.zeros((len(self.tail), self.K), dtype=bool)
+        self.rows: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def solve(self, task: BlockTask) -> BlockAnswer:
+        """Solve for the boundary's rows ``task.z``."""
+        block, size = task.block, self.n * self.K
+        bounds = block.bounds(task.z)
+        lower = np.maximum(bounds.lower, min(task.floor, 0.5 / self.K))
+        self.program.set_bounds(lower.ravel(), np.maximum(bounds.upper, lower).ravel())
+        missed, lp_iterations = 0.0, 0
+        penalty, is_ray = task.penalty, False
+        while True:
+            costs = self.objective.ravel() if not is_ray else np.zeros(size)
+            slack = penalty if not is_ray else 1.0
+            self.program.set_costs(np.concatenate((costs, np.full(2 * self.n, slack))))
+            x, pi, duals, used = self._with_lazy_rows(task)
+            lp_iterations += used
+            missed = float(x[size:].sum())
+            if task.is_elastic or is_ray or missed <= FEASIBLE:
+                break
+            is_ray = True  # the seed's case C1: a ray of the dual, found as the dual of the least missed sum
+        Z = np.clip(x[:size].reshape(self.n, self.K), 0.0, None)
+        reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - pi[:, None]
+        cut = _cut(task, bounds, reduced, duals, is_ray=is_ray)
+        return BlockAnswer(block.number, Z, missed, cut, lp_iterations)
+
+    def _with_lazy_rows(self, task: BlockTask) -> tuple[NDArray[np.float64], NDArray[np.float64], RowDuals, int]:
+        size, iterations = self.n * self.K, 0
+        while True:
+            solution = self.program.solve()
+            iterations += solution.iterations
+            Z = solution.x[:size].reshape(self.n, self.K)
+            violated = ~self.present & (Z[self.tail] - self.growth[:, None] * Z[self.head] > task.tolerance)
+            if not violated.any():
+                break
+            self._add(*np.nonzero(violated))
+        y = np.maximum(-solution.row_dual[self.n :], 0.0)
+        edges = np.concatenate([e for e, _ in self.rows]) if self.rows else np.zeros(0, dtype=np.int64)
+        outputs = np.concatenate([k for _, k in self.rows]) if self.rows else np.zeros(0, dtype=np.int64)
+        used = np.flatnonzero(y)
+        duals = RowDuals(
+            self.tail[edges[used]], self.head[edges[used]], outputs[used], self.exponent[edges[used]], y[used]
+        )
+        return solution.x, solution.row_dual[: self.n], duals, iterations
+
+    def _add(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
+        m = len(edges)
+        columns = np.column_stack((self.tail[edges] * self.K + outputs, self.head[edges] * self.K + outputs))
+        values = np.column_stack((np.ones(m), -self.growth[edges]))
+        self.program.add_rows(
+            np.full(m, -np.inf), np.zeros(m), np.arange(0, 2 * m, 2, dtype=np.int32), columns.ravel(), values.ravel()
+        )
+        self.present[edges, outputs] = True
+        self.rows.append((edges, outputs))
+
+
+def _cut(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: RowDuals, *, is_ray: bool) -> Cut:
+    """Make the cut: internal rows' multipliers as they are, boundary rows' from the reduced costs that they leave."""
+    block = task.block
+    np.add.at(reduced, (duals.tail, duals.output), duals.y)
+    np.add.at(reduced, (duals.head, duals.output), -np.exp(duals.exponent) * duals.y)
+    inner = RowDuals(block.internal[duals.tail], block.internal[duals.head], duals.output, duals.exponent, duals.y)
+    together = joined([inner, bound_duals(block, bounds, reduced)])
+    if is_ray:
+        return cut_from_duals("feasibility", block, together, np.zeros_like(block.costs), weight=0.0)
+    return cut_from_duals("optimality", block, scaled(together, task.scale), block.costs, weight=1.0)
+
+
+_models: dict[str, BlockModel] = {}
+
+
+def solve_block(task: BlockTask) -> BlockAnswer:
+    """Solve a block, on its warm model if this process has one."""
+    model = _models.get(task.key)
+    if model is None:
+        model = _models[task.key] = BlockModel(task)
+    return model.solve(task)
+
+
+def forget_run(run: str) -> None:
+    """Drop the warm models of a run that has ended."""
+    for key in [key for key in _models if key.startswith(f"{run}/")]:
+        del _models[key]

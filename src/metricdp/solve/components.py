@@ -1,0 +1,64 @@
+"""What every solver shares: one component's problem, and what is found for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.metric.graph import MdpGraph
+
+
+@dataclass(frozen=True)
+class Component:
+    """One connected part of the mDP graph with records at distance 0 merged: an independent problem.
+
+    Parameters
+    ----------
+    costs
+        Prior-weighted losses, shape (n, K).
+    graph
+        Neighbour pairs among its n records, all distances positive.
+    epsilon
+        The budget.
+    cost_roundings
+        How many roundings each cost may carry.
+    number
+        Its place among the components, for names of files and in the trace.
+    """
+
+    costs: NDArray[np.float64]
+    graph: MdpGraph
+    epsilon: float
+    cost_roundings: int = 1
+    number: int = 0
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.costs)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs, K."""
+        return int(self.costs.shape[1])
+
+    @property
+    def scale(self) -> float:
+        """The largest difference between two losses of a record: the objective is divided by it for the LP solver."""
+        return float(np.ptp(self.costs, axis=1).max()) or 1.0
+
+
+@dataclass(frozen=True)
+class ComponentSolution:
+    """What a solver found for one component: a matrix that is not trusted yet, and a valid lower bound."""
+
+    Z: NDArray[np.float64]
+    lower_bound: float
+    is_complete: bool
+    iterations: int
+    cuts: int = 0
