@@ -45,7 +45,7 @@ def test_the_checker_imports_no_solver_and_no_repair():
 
 
 @pytest.mark.parametrize(
-    ("library", "only"), [("highspy", "solve/lp.py"), ("typer", "cli.py"), ("safetensors.numpy", "mechanism/files.py")]
+    ("library", "only"), [("highspy", "solve/lp.py"), ("typer", "cli.py"), ("distributed", "solve/executor.py")]
 )
 def test_one_file_owns_each_library(library, only):
     users = {str(p.relative_to(SOURCE)) for p in FILES if library in imported_modules(p)}

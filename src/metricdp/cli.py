@@ -20,10 +20,11 @@ from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.certify import TOTAL_BITS
 from metricdp.mechanism.files import check_writable, load
 from metricdp.mechanism.mechanism import Mechanism, table_loss
+from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.csv_reports import perturb_csv
 from metricdp.report.tables import ProgressLine, print_certificate, print_comparison, print_result
-from metricdp.solve import METHODS, DirectOptions, Result, Status, solve
+from metricdp.solve import METHODS, BendersOptions, DirectOptions, Result, Status, solve
 from metricdp.solve.lp import ALGORITHMS
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
@@ -68,11 +69,17 @@ def solve_command(
     ] = None,
     seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
     method: Annotated[str, typer.Option(help=" | ".join(METHODS))] = "auto",
+    partition: Annotated[str, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}.")] = "k-m-dv",
+    blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
+    preset: Annotated[str, typer.Option(help="For benders: best | textbook (the paper's plain form).")] = "best",
     gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to (benders).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     lp: Annotated[str, typer.Option(help=f"LP algorithm of the direct method: {' | '.join(ALGORITHMS)}.")] = "simplex",
     all_rows: Annotated[bool, typer.Option("--all-rows", help="Hand all mDP rows to the LP solver at once.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
@@ -104,6 +111,13 @@ def solve_command(
             time_limit=time_limit,
             threads=threads,
             direct=DirectOptions(algorithm=lp, all_rows=all_rows),
+            benders=_preset(preset),
+            partition=partition,
+            n_blocks=blocks,
+            seed=seed,
+            cluster=cluster,
+            checkpoint=checkpoint,
+            resume=resume,
             listener=progress,
         )
     if output is not None:
@@ -219,6 +233,12 @@ def _eta(given: float | None, source: str) -> float:
     return reach
 
 
+def _preset(name: str) -> BendersOptions:
+    if name not in ("best", "textbook"):
+        raise InputError(f"unknown preset {name!r}: choose best or textbook")
+    return BendersOptions.textbook() if name == "textbook" else BendersOptions()
+
+
 def _outputs(choice: str | None) -> Any:
     if choice is None:
         return None
@@ -230,8 +250,8 @@ def _solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
     return {
         "status": result.status.value,
         "method": result.method,
-        "partition": None,
-        "blocks": None,
+        "partition": None if result.partition is None else result.partition.name,
+        "blocks": None if result.partition is None else result.partition.n_blocks,
         "records": problem.n_records,
         "outputs": problem.n_outputs,
         "pairs": problem.graph.n_pairs,
@@ -245,7 +265,7 @@ def _solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
         "seconds": result.seconds,
         "peak_mb": result.peak_mb,
         "iterations": result.iterations,
-        "cuts": None,
+        "cuts": result.cuts,
         "file": None if output is None else str(output),
     }
 

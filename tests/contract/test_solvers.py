@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import numpy as np
@@ -9,18 +10,24 @@ import pytest
 from tests.conftest import DATASETS, linprog_optimum, small_problem
 
 import metricdp as mdp
+from metricdp.partition import PARTITIONERS
 from metricdp.solve.lp import ALGORITHMS
 
+FACADE = importlib.import_module("metricdp.solve.solve")
 SOLVERS = {
     "auto": {"method": "auto"},
     "direct": {"method": "direct"},
     **{f"direct, all rows, {a}": {"direct": mdp.DirectOptions(algorithm=a, all_rows=True)} for a in ALGORITHMS},
     "direct, ipx": {"direct": mdp.DirectOptions(algorithm="ipx")},
+    **{f"benders, {p}": {"method": "benders", "partition": p, "n_blocks": 4} for p in PARTITIONERS},
+    "benders, textbook": {"method": "benders", "n_blocks": 4, "benders": mdp.BendersOptions.textbook()},
 }
 
 
 @pytest.fixture(params=SOLVERS)
-def solver(request):
+def solver(request, monkeypatch):
+    # small problems are decomposed here, too
+    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
     return SOLVERS[request.param]
 
 

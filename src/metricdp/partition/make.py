@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.distances import Metric
     from metricdp.metric.graph import MdpGraph
-    from metricdp.partition.partition import Separator
 
 Partitioner = Literal["k-m-dv", "k-m-rec", "k-m-adj", "bsc", "metis"]
 PARTITIONERS: tuple[Partitioner, ...] = ("k-m-dv", "k-m-rec", "k-m-adj", "bsc", "metis")
@@ -34,10 +33,10 @@ def make_partition(
     graph: MdpGraph,
     *,
     rows: ArrayLike | None = None,
-    method: Partitioner = "k-m-dv",
+    method: str = "k-m-dv",
     n_blocks: int | None = None,
     seed: int = 0,
-    separator: Separator = "two-sided",
+    separator: str = "two-sided",
 ) -> Partition:
     """Divide the records into blocks.
 

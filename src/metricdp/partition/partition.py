@@ -85,7 +85,7 @@ class Partition:
     graph: MdpGraph
     block_of: NDArray[np.int64]
     name: str = "given"
-    separator: Separator = "two-sided"
+    separator: str = "two-sided"
 
     def __post_init__(self) -> None:
         given = np.asarray(self.block_of)

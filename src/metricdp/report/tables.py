@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 
+SHOWN_ALWAYS = ("start", "benders", "certified")
+BENDERS_HEADER = (
+    "       time              iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
+    "    master    blocks"
+)
+
+
 class ProgressLine:
     """Shows the rows of a trace as they come: a live line on a terminal, a line each elsewhere."""
 
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
         self._spinner: Spinner | None = None
+        self._has_header = False
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -37,12 +45,27 @@ class ProgressLine:
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row."""
-        text = "  ".join(f"{key} {_short(value)}" for key, value in row.items() if key not in ("stage", "seconds"))
-        line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {text}"
+        if row["stage"] == "benders" and not self._has_header:
+            self._has_header = True
+            self._print(BENDERS_HEADER)
+        line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {_fields(row)}"
+        if self._spinner is None or row["stage"] in SHOWN_ALWAYS:
+            self._print(line)
         if self._spinner is not None:
             self._spinner.update(f"{self.title}  {line}")
-        else:
-            self.console.print(line)
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, markup=False)
+
+
+def _fields(row: dict[str, Any]) -> str:
+    if row["stage"] == "benders":
+        return (
+            f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
+            f"{sum(row['cuts'].values()):6d}  {row['infeasible_blocks']:10d}  {row['master_rows']:7d}  "
+            f"{row['master_seconds']:8.2f}  {row['block_seconds']:8.2f}"
+        )
+    return "  ".join(f"{key} {_short(value)}" for key, value in row.items() if key not in ("stage", "seconds"))
 
 
 def _short(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Checkpoints: what a run has learned, written after every iteration, so that it can go on after any kind of end.
 
-A folder holds one safetensors file per iteration with the new cuts, and one with the incumbent and the bounds. Files are
-written beside their place and moved into it, so each is there whole or not at all. There is no code inside.
+A folder holds one safetensors file per iteration with the new cuts, and one with the incumbent and the bounds. Files
+are written beside their place and moved into it, so each is there whole or not at all. There is no code inside.
 """
 
 from __future__ import annotations

@@ -105,11 +105,15 @@ def solve(
         workers(executor=executor, cluster=cluster, threads=threads) as crew,
     ):
         if method == "benders":
-            plan = _BendersPlan.of(problem, merged, benders or BendersOptions(), partition, n_blocks, seed)
+            plan = _BendersPlan.of(
+                problem, merged, benders or BendersOptions(), method=partition, n_blocks=n_blocks, seed=seed
+            )
             plan.open(checkpoint, resume=resume, parts=(problem.epsilon, merged.costs, merged.graph.distances))
         else:
             plan = None
-        found = _solve_components(merged, problem.epsilon, direct or DirectOptions(), plan, gap, crew, trace, stop)
+        found = _solve_components(
+            merged, problem.epsilon, direct or DirectOptions(), plan, gap=gap, crew=crew, trace=trace, stop=stop
+        )
         mechanism = _certified(problem, merged, found, "benders" if plan else "direct")
     optimality = mechanism.optimality or Optimality(math.inf, found.lower_bound)
     is_reached = optimality.gap <= gap or optimality.loss - optimality.lower_bound <= NOTHING * _constant_loss(problem)
@@ -157,7 +161,7 @@ class _BendersPlan:
 
     @classmethod
     def of(
-        cls, problem: Problem, merged: _Merged, options: BendersOptions, method: str, n_blocks: int | None, seed: int
+        cls, problem: Problem, merged: _Merged, options: BendersOptions, *, method: str, n_blocks: int | None, seed: int
     ) -> _BendersPlan:
         first = np.unique(merged.group, return_index=True)[1]
         partition = make_partition(
@@ -203,6 +207,7 @@ def _solve_components(
     epsilon: float,
     direct: DirectOptions,
     plan: _BendersPlan | None,
+    *,
     gap: float,
     crew: Workers,
     trace: Trace,

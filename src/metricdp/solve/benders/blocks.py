@@ -76,7 +76,7 @@ def make_blocks(component: Component, partition: Partition) -> list[Block]:
     graph, epsilon = component.graph, component.epsilon
     is_boundary = partition.is_boundary
     matrix = graph.adjacency
-    blocks = []
+    blocks: list[Block] = []
     for internal in partition.internal:
         if len(internal) == 0:
             continue

@@ -70,7 +70,8 @@ def cut_from_duals(kind: str, block: Block, duals: RowDuals, costs: NDArray[np.f
         outer_amounts.append(amount[~own])
     records, outputs = np.concatenate(outer_records), np.concatenate(outer_outputs)
     keys, inverse = np.unique(records * K + outputs, return_inverse=True)
-    coefficients = np.bincount(inverse, weights=np.concatenate(outer_amounts), minlength=len(keys))
+    amounts = np.concatenate(outer_amounts)
+    coefficients = np.bincount(inverse, weights=amounts, minlength=len(keys)).astype(np.float64)
     return Cut(kind, block.number, weight, float(reduced.min(axis=1).sum()), keys // K, keys % K, coefficients, duals)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.solve.benders.cuts import Cut, cut_from_duals
+from metricdp.solve.benders.options import SMALLEST_FLOOR
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.direct import DirectOptions, solve_lp
 
@@ -43,7 +44,7 @@ def solve_halo(component: Component, block: Block, options: BendersOptions, stop
         component.costs[members],
         graph.subgraph(members),
         component.epsilon,
-        options=DirectOptions(floor=options.floor, tolerance=options.tolerance),
+        options=DirectOptions(floor=options.floor or SMALLEST_FLOOR, tolerance=options.tolerance),
         stop=stop,
     )
     duals = found.duals

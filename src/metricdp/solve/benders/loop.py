@@ -18,6 +18,7 @@ from metricdp.solve.benders.blocks import make_blocks
 from metricdp.solve.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.benders.master import Master
 from metricdp.solve.benders.memory import restore, store
+from metricdp.solve.benders.options import SMALLEST_FLOOR
 from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, forget_run, solve_block
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.components import ComponentSolution
@@ -69,7 +70,7 @@ def solve_by_benders(
     checkpoint: Checkpoint | None = None,
 ) -> ComponentSolution:
     """Solve one component by Benders decomposition over ``partition``."""
-    run = _Run(component, partition, options, workers, stop)
+    run = _Run(component, partition, options.with_floor_for(component, gap), workers, stop)
     progress = Progress()
     try:
         if checkpoint is not None:
@@ -184,7 +185,7 @@ class _Run:
             z=Z[block.attached],
             scale=self.component.scale,
             penalty=self.penalty,
-            floor=self.options.floor,
+            floor=self.options.floor or SMALLEST_FLOOR,
             tolerance=self.options.tolerance,
             is_elastic=self.options.is_elastic,
         )

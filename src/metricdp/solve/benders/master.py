@@ -11,6 +11,7 @@ from metricdp.metric.graph import MdpGraph
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.benders.blocks import PATH_ROUNDING
 from metricdp.solve.benders.cuts import Cut, joined, scaled, unit_sum_cuts
+from metricdp.solve.benders.options import SMALLEST_FLOOR
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
 
@@ -44,6 +45,7 @@ class Master:
         self, component: Component, partition: Partition, blocks: list[Block], options: BendersOptions
     ) -> None:
         self.component, self.blocks, self.options = component, blocks, options
+        self.floor = options.floor or SMALLEST_FLOOR
         self.boundary = partition.boundary
         self.n, self.K = len(self.boundary), component.n_outputs
         self.position = np.full(component.n, -1)
@@ -54,7 +56,7 @@ class Master:
         # a block's loss is at least what its records would have alone
         alone = np.array([block.costs.min(axis=1).sum() for block in blocks]) / self.scale
         size = self.n * self.K
-        floor = min(options.floor, 0.5 / self.K)
+        floor = min(self.floor, 0.5 / self.K)
         self.program = LinearProgram(
             np.concatenate((((costs - self.offset) / self.scale).ravel(), np.ones(len(blocks)))),
             np.concatenate((np.full(size, floor), alone)),
@@ -78,7 +80,7 @@ class Master:
         graph, epsilon = self.component.graph, self.component.epsilon
         direct = graph.subgraph(self.boundary)
         shortest = {tuple(pair): d for pair, d in zip(direct.pairs.tolist(), direct.distances.tolist(), strict=True)}
-        reach = np.log(min(1.0 / self.options.floor, LARGEST_GROWTH)) / epsilon
+        reach = np.log(min(1.0 / self.floor, LARGEST_GROWTH)) / epsilon
         if self.options.path_rows == "initial":
             groups = [(self.boundary, graph.path_distances(self.boundary, limit=reach)[:, self.boundary])]
         elif self.options.path_rows == "lazy":
@@ -189,8 +191,7 @@ class Master:
                 factor = float(other)
                 weight = max(row_dual[row], 0.0) * factor if row < len(row_dual) else 0.0
                 if weight > 0:
-                    # an optimality cut carries its own unit of loss; the others are in units of probability
-                    parts.append(scaled(source.duals, weight if source.weight else weight * self.scale))
+                    parts.append(scaled(source.duals, weight))
                 row += 1
             else:
                 edges, outputs = source, other

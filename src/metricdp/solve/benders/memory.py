@@ -50,8 +50,10 @@ def restore(checkpoint: Checkpoint, component: Component, master: Master, progre
                 int(note["block"]),
                 float(note["weight"]),
                 float.fromhex(note["constant"]),
-                *(arrays[f"{number}-{name}"] for name in ARRAYS),
-                RowDuals(*(arrays[f"{number}-{name}"] for name in DUALS)),
+                records=arrays[f"{number}-records"],
+                outputs=arrays[f"{number}-outputs"],
+                coefficients=arrays[f"{number}-coefficients"],
+                duals=RowDuals(*(arrays[f"{number}-{name}"] for name in DUALS)),
             )
             for number, note in enumerate(notes)
         ]

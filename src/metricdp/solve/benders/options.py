@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from metricdp.solve.components import Component
+
+SMALLEST_FLOOR, LARGEST_FLOOR = 1e-9, 1e-6
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,10 @@ class BendersOptions:
         An upper bound by repair in every iteration; otherwise only when all subproblems are feasible, as in the seed.
     penalty
         Of a missed unit of probability, in units of the largest difference of losses.
-    floor, tolerance
-        The least probability while solving, and the LP solver's tolerance.
+    floor
+        The least probability while solving; by default so small that it costs at most a tenth of the gap.
+    tolerance
+        The LP solver's tolerance.
     max_iterations
         Iterations after which to give up.
     """
@@ -49,7 +56,7 @@ class BendersOptions:
     in_out: float = 0.5
     repair_always: bool = True
     penalty: float = 2.0
-    floor: float = 1e-8
+    floor: float | None = None
     tolerance: float = 1e-9
     max_iterations: int = 1000
 
@@ -60,7 +67,7 @@ class BendersOptions:
             raise InputError(f"unknown path_rows {self.path_rows!r}: choose lazy, initial or none")
         if not 0.0 < self.in_out <= 1.0:
             raise InputError(f"in_out must be above 0 and at most 1, got {self.in_out}: 1 is the plain method")
-        if not 0.0 < self.floor < 1e-3:
+        if self.floor is not None and not 0.0 < self.floor < 1e-3:
             raise InputError(f"the floor must be above 0 and below 0.001, got {self.floor}: try 1e-8")
         if self.penalty <= 0:
             raise InputError(f"the penalty must be positive, got {self.penalty}")
@@ -78,6 +85,15 @@ class BendersOptions:
             in_out=1.0,
             repair_always=False,
         )
+
+    def with_floor_for(self, component: Component, gap: float) -> Self:
+        """Give the same options with a floor that costs at most a tenth of ``gap``, if none was chosen."""
+        if self.floor is not None:
+            return self
+        # mass f on every output costs f times the sum of all losses; the loss is at least that of the cheapest outputs
+        everywhere, least = float(component.costs.sum()), float(component.costs.min(axis=1).sum())
+        wanted = 0.1 * gap * least / everywhere if everywhere > 0 else SMALLEST_FLOOR
+        return replace(self, floor=min(max(wanted, SMALLEST_FLOOR), LARGEST_FLOOR))
 
     def without(self, acceleration: str) -> Self:
         """Give the same options with one acceleration switched off, for the ablation."""

@@ -1,0 +1,106 @@
+"""The decomposition equals the direct solver on problems of all four datasets with all five partitioners."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from tests.conftest import DATASETS, small_problem
+
+import metricdp as mdp
+from metricdp.partition import PARTITIONERS
+
+FACADE = importlib.import_module("metricdp.solve.solve")
+CASES = [
+    pytest.param(dataset, partitioner, exponent, seed, id=f"{dataset}-{partitioner}-{exponent}")
+    for seed, (dataset, partitioner, exponent) in enumerate(
+        (d, p, e) for d in DATASETS for p in PARTITIONERS for e in (0.4, 1.5, 6.0)
+    )
+]
+ACCELERATIONS = (
+    "one-sided separator",
+    "lazy master rows",
+    "elastic subproblems",
+    "unit-sum cuts",
+    "halo cuts",
+    "in-out steps",
+    "repair in every iteration",
+)
+
+
+def check_agreement(problem, options, *, gap=1e-3, **more):
+    rows = []
+    exact = mdp.solve(problem, method="direct", gap=1e-6)
+    result = mdp.solve(
+        problem, method="benders", gap=gap, benders=options, listener=rows.append, time_limit=60.0, **more
+    )
+    assert result.status is mdp.Status.OPTIMAL, result
+    assert result.mechanism.certificate.privacy.certified
+    assert result.lower_bound <= exact.loss * (1 + 1e-12)
+    assert exact.lower_bound <= result.loss * (1 + 1e-12)
+    assert result.loss <= exact.loss * (1 + gap) / (1 - gap) + 1e-9
+    for number in {row["component"] for row in rows if row["stage"] == "benders"}:
+        steps = [row for row in rows if row["stage"] == "benders" and row["component"] == number]
+        assert (np.diff([step["lower_bound"] for step in steps]) >= 0).all()
+        assert all(
+            b <= a
+            for a, b in zip([s["upper_bound"] for s in steps], [s["upper_bound"] for s in steps[1:]], strict=False)
+        )
+    return result, rows
+
+
+@pytest.mark.parametrize(("dataset", "partitioner", "exponent", "seed"), CASES)
+def test_equals_direct(dataset, partitioner, exponent, seed, monkeypatch):
+    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
+    problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
+    check_agreement(problem, mdp.BendersOptions(), partition=partitioner, n_blocks=4, seed=seed)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("exponent", [1.0, 5.0])
+def test_textbook_equals_direct(dataset, exponent, monkeypatch):
+    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
+    problem = small_problem(dataset, seed=17, n=18, outputs=5, exponent=exponent)
+    _, rows = check_agreement(problem, mdp.BendersOptions.textbook(), gap=1e-2, n_blocks=3)
+    kinds = {kind for row in rows if row["stage"] == "benders" for kind in row["cuts"]}
+    assert kinds <= {"optimality", "feasibility"}
+
+
+@pytest.mark.parametrize("acceleration", ACCELERATIONS)
+def test_each_acceleration_can_be_switched_off(acceleration, monkeypatch):
+    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
+    problem = small_problem("gaussian", seed=3, n=30, outputs=6, exponent=2.0)
+    check_agreement(problem, mdp.BendersOptions().without(acceleration), n_blocks=4)
+
+
+def test_the_seeds_rome_instance_in_few_iterations(rome):
+    from tests.conftest import rome_problem
+
+    problem = rome_problem(rome)
+    for partitioner, most in (("k-m-dv", 30), ("metis", 15)):
+        result = mdp.solve(problem, method="benders", partition=partitioner, n_blocks=25, gap=0.01)
+        assert result.status is mdp.Status.OPTIMAL
+        assert result.iterations <= most
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"in_out": 0.0}, "in_out must be above 0"),
+        ({"floor": 1.0}, "floor must be above 0"),
+        ({"separator": "none"}, "unknown separator 'none'"),
+        ({"path_rows": "some"}, "unknown path_rows 'some'"),
+        ({"penalty": -1.0}, "penalty must be positive"),
+    ],
+)
+def test_bad_options(options, part):
+    with pytest.raises(mdp.InputError, match=part):
+        mdp.BendersOptions(**options)
+
+
+def test_unknown_partitioner_and_acceleration():
+    with pytest.raises(mdp.InputError, match="unknown partitioner 'magic'"):
+        mdp.solve(small_problem("grid", seed=0), method="benders", partition="magic")
+    with pytest.raises(mdp.InputError, match="unknown acceleration 'magic'"):
+        mdp.BendersOptions().without("magic")
