@@ -14,7 +14,7 @@ from metricdp.mechanism import (
     memoize,
 )
 from metricdp.problem import Problem
-from metricdp.solve import BendersOptions, DirectOptions, Result, Status, solve
+from metricdp.solve import BendersOptions, ColumnOptions, DirectOptions, Result, Status, solve
 
 __version__ = "0.1.0"
 
@@ -23,6 +23,7 @@ __all__ = [
     "BudgetExceededError",
     "Certificate",
     "CertificationError",
+    "ColumnOptions",
     "DirectOptions",
     "FileFormatError",
     "InputError",

@@ -11,7 +11,7 @@ from tests.conftest import DATASETS, small_problem
 import metricdp as mdp
 from metricdp.partition import PARTITIONERS
 
-FACADE = importlib.import_module("metricdp.solve.solve")
+FACADE = importlib.import_module("metricdp.solve.dispatch")
 CASES = [
     pytest.param(dataset, partitioner, exponent, seed, id=f"{dataset}-{partitioner}-{exponent}")
     for seed, (dataset, partitioner, exponent) in enumerate(

@@ -13,13 +13,15 @@ import metricdp as mdp
 from metricdp.partition import PARTITIONERS
 from metricdp.solve.lp import ALGORITHMS
 
-FACADE = importlib.import_module("metricdp.solve.solve")
+FACADE = importlib.import_module("metricdp.solve.dispatch")
 SOLVERS = {
     "auto": {"method": "auto"},
     "direct": {"method": "direct"},
     **{f"direct, all rows, {a}": {"direct": mdp.DirectOptions(algorithm=a, all_rows=True)} for a in ALGORITHMS},
     "direct, ipx": {"direct": mdp.DirectOptions(algorithm="ipx")},
     **{f"benders, {p}": {"method": "benders", "partition": p, "n_blocks": 4} for p in PARTITIONERS},
+    "columns": {"method": "columns", "columns": mdp.ColumnOptions(records_per_patch=6)},
+    "columns, no patches": {"method": "columns", "columns": mdp.ColumnOptions(patches=False)},
     "benders, textbook": {"method": "benders", "n_blocks": 4, "benders": mdp.BendersOptions.textbook()},
 }
 

@@ -1,7 +1,8 @@
 """Checkpoints: what a run has learned, written after every iteration, so that it can go on after any kind of end.
 
 A folder holds one safetensors file per iteration with the new cuts, and one with the incumbent and the bounds. Files
-are written beside their place and moved into it, so each is there whole or not at all. There is no code inside.
+are written beside their place and moved into it, so each is there whole or not at all, and each carries a seal of its
+contents, its place and its run: a bound that was damaged on the way is never believed. There is no code inside.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from metricdp.errors import FileFormatError, InputError
 
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "metricdp-checkpoint-1"
+HEAD = "run.json"
 
 
 @dataclass(frozen=True)
 class State:
-    """A run's best so far for one component."""
+    """A run's best so far for one component; ``feasible_since`` says from which iteration on blocks were feasible."""
 
     iteration: int
     lower_bound: float
     upper_bound: float
     Z: NDArray[np.float64]
+    feasible_since: dict[int, int] = field(default_factory=dict)
 
 
 class Checkpoint:
@@ -50,70 +53,100 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, fingerprint: str, *, resume: bool) -> None:
-        self.folder = Path(folder)
-        self.resume = resume
-        head = self.folder / "run.json"
+        self.folder, self.fingerprint, self.resume = Path(folder), fingerprint, resume
         if resume:
-            self._check(head, fingerprint)
-            return
+            self._check_head()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for old in self.folder.iterdir():
-                if re.fullmatch(r"component-\d+-(state|\d+)\.safetensors|run\.json", old.name):
-                    old.unlink()
-            write_whole(head, json.dumps({"format": FORMAT, "fingerprint": fingerprint}).encode())
+            if not resume:
+                self._clear()
+            write_whole(self.folder / HEAD, json.dumps({"format": FORMAT, "fingerprint": fingerprint}).encode())
         except OSError as error:
-            raise InputError(f"cannot write the checkpoint folder {folder}: {error.strerror or error}") from None
+            raise self._unwritable(error) from None
 
-    def _check(self, head: Path, fingerprint: str) -> None:
+    def _check_head(self) -> None:
+        head = self.folder / HEAD
         try:
             found = json.loads(head.read_text(encoding="utf-8"))
         except OSError:
             raise InputError(f"there is no checkpoint in {self.folder}: start without --resume") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise FileFormatError(f"{head} is damaged: start without --resume") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise FileFormatError(f"{head} is not a checkpoint of this version: start without --resume")
-        if found.get("fingerprint") != fingerprint:
+        if found.get("fingerprint") != self.fingerprint:
             raise InputError(
                 f"the checkpoint in {self.folder} is of another problem or other options: use the same ones, "
                 "another folder, or start without --resume"
             )
 
+    def _clear(self) -> None:
+        """Remove an old run, its head first: what is left of it can then never be taken for a checkpoint."""
+        (self.folder / HEAD).unlink(missing_ok=True)
+        for old in self.folder.iterdir():
+            if re.fullmatch(r"component-\d+-(state|\d+)\.safetensors|\.(component-.*|run\.json)\.new", old.name):
+                old.unlink()
+
     def save(self, component: int, state: State, arrays: dict[str, NDArray[Any]], notes: list[dict[str, Any]]) -> None:
         """Write an iteration's new arrays (with notes on them) and the state, the state last."""
-        metadata = {"notes": json.dumps(notes)}
-        whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-        write_whole(self._path(component, f"{state.iteration:05d}"), save(whole, metadata=metadata))
-        bounds = {"iteration": state.iteration, "lower": state.lower_bound.hex(), "upper": state.upper_bound.hex()}
-        packed = save({"Z": np.ascontiguousarray(state.Z)}, metadata={"state": json.dumps(bounds)})
-        write_whole(self._path(component, "state"), packed)
+        self._write(component, f"{state.iteration:05d}", arrays, notes)
+        self.save_state(component, state)
 
-    def load(self, component: int) -> tuple[State, list[tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]]] | None:
+    def save_state(self, component: int, state: State) -> None:
+        """Write the bounds and the incumbent."""
+        notes = {
+            "iteration": state.iteration,
+            "lower": state.lower_bound.hex(),
+            "upper": state.upper_bound.hex(),
+            "feasible_since": list(state.feasible_since.items()),
+        }
+        self._write(component, "state", {"Z": state.Z}, notes)
+
+    def load(self, component: int) -> tuple[State, list[tuple[dict[str, NDArray[Any]], Any]]] | None:
         """Give the state and all iterations' arrays and notes; None if the component has not been saved yet."""
-        path = self._path(component, "state")
-        if not self.resume or not path.exists():
+        if not self.resume or not self._path(component, "state").exists():
             return None
+        arrays, notes = self._read(component, "state")
+        state = State(
+            notes["iteration"],
+            float.fromhex(notes["lower"]),
+            float.fromhex(notes["upper"]),
+            arrays["Z"],
+            dict(notes["feasible_since"]),
+        )
+        return state, [self._read(component, f"{number:05d}") for number in range(state.iteration + 1)]
+
+    def _write(self, component: int, part: str, arrays: dict[str, NDArray[Any]], notes: Any) -> None:
+        whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+        text = json.dumps(notes)
+        metadata = {"notes": text, "seal": self._seal(component, part, whole, text)}
         try:
-            bounds = json.loads(_metadata(path)["state"])
-            state = State(
-                int(bounds["iteration"]),
-                float.fromhex(bounds["lower"]),
-                float.fromhex(bounds["upper"]),
-                load_file(path)["Z"],
-            )
-            steps = []
-            for number in range(state.iteration + 1):
-                step = self._path(component, f"{number:05d}")
-                steps.append((load_file(step), json.loads(_metadata(step)["notes"])))
-        except (OSError, KeyError, ValueError, TypeError, SafetensorError) as error:
-            raise FileFormatError(
-                f"the checkpoint in {self.folder} is damaged ({error}): start without --resume"
-            ) from None
-        return state, steps
+            write_whole(self._path(component, part), save(whole, metadata=metadata))
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _read(self, component: int, part: str) -> tuple[dict[str, NDArray[Any]], Any]:
+        path = self._path(component, part)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+        except (OSError, SafetensorError) as error:
+            raise FileFormatError(f"{path} is missing or damaged ({error}): start without --resume") from None
+        text = metadata.get("notes", "")
+        if metadata.get("seal") != self._seal(component, part, arrays, text):
+            raise FileFormatError(f"{path} is damaged or of another run: start without --resume")
+        return arrays, json.loads(text)
+
+    def _seal(self, component: int, part: str, arrays: dict[str, NDArray[Any]], text: str) -> str:
+        named = [item for name in sorted(arrays) for item in (name, arrays[name])]
+        return fingerprint(self.fingerprint, component, part, text, *named)
 
     def _path(self, component: int, part: str) -> Path:
         return self.folder / f"component-{component}-{part}.safetensors"
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(f"cannot write the checkpoint folder {self.folder}: {error.strerror or error}")
 
 
 def fingerprint(*parts: object) -> str:
@@ -124,7 +157,7 @@ def fingerprint(*parts: object) -> str:
             digest.update(f"{part.dtype.str}{part.shape}".encode())
             digest.update(np.ascontiguousarray(part).tobytes())
         else:
-            digest.update(repr(part).encode())
+            digest.update(f"{part!r};".encode())
     return digest.hexdigest()
 
 
@@ -136,13 +169,3 @@ def write_whole(path: Path, data: bytes) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(path)
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    with path.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(min(length, 1 << 26)))
-    found = header["__metadata__"]
-    if not isinstance(found, dict):
-        raise KeyError("__metadata__")
-    return found

@@ -6,14 +6,15 @@ what does not come back is done here.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from concurrent.futures import Executor, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from metricdp.errors import InputError, MissingExtraError
+from metricdp.solve.stop import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,61 +24,89 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-PATIENCE = 60.0  # seconds for one task before it is done here instead
+PATIENCE = 60.0  # seconds without any answer before what is missing is done here instead
+LEAST_PATIENCE = 1.0
+REMOTE_AGAINST_HERE = 3.0  # once tasks have been lost: how much longer than here they may take elsewhere
 LISTEN_SECONDS = 0.1
 CONNECT_SECONDS = 10.0
 
 
 class Workers:
-    """Runs a function over tasks on an executor; tasks that are lost or take too long are done by the caller."""
+    """Runs a function over tasks on an executor; tasks that are lost or take too long are done in this process.
 
-    def __init__(self, executor: Executor, *, patience: float = PATIENCE) -> None:
-        self.executor, self.patience = executor, patience
+    Parameters
+    ----------
+    executor
+        Where tasks go first.
+    patience
+        Seconds without any answer after which the rest counts as lost: a worker may hang.
+    threads
+        Threads for work in this process; all cores by default.
+    """
+
+    def __init__(self, executor: Executor, *, patience: float | None = None, threads: int | None = None) -> None:
+        # threads of this process are never lost
+        own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE
+        self.executor, self.patience = executor, own if patience is None else patience
+        self.threads = threads or os.cpu_count() or 1
         self.n_lost = 0
 
     def run(self, function: Callable[[Task], Answer], tasks: Sequence[Task], stop: Stop) -> list[Answer] | None:
         """Give the answers in the order of the tasks, or None if it is time to stop."""
         futures = [self._submit(function, task) for task in tasks]
-        answers = []
-        for future, task in zip(futures, tasks, strict=True):
-            answer, is_known = self._wait(future, stop)
-            if stop.is_due and not is_known:
-                for waiting in futures:
-                    if waiting is not None:
-                        waiting.cancel()
+        _wait([future for future in futures if future is not None], stop, self.patience)
+        answers: dict[int, Answer] = {}
+        lost, is_late = [], False
+        for number, future in enumerate(futures):
+            if future is not None and future.done() and not future.cancelled() and future.exception() is None:
+                answers[number] = future.result()
+                continue
+            # the worker died, hung, or failed: done here, a task shows its own errors
+            lost.append(number)
+            if future is not None and not future.done():
+                is_late = True
+                future.cancel()
+        if lost:
+            begin = time.monotonic()
+            again = None if stop.is_due else self.run_here(function, [tasks[number] for number in lost], stop)
+            if again is None:
                 return None
-            if not is_known:
-                self.n_lost += 1
-                answer = function(task)
-            answers.append(answer)
-        return answers
+            answers.update(zip(lost, again, strict=True))
+            self.n_lost += len(lost)
+            if is_late:
+                # a worker that hangs is not waited for that long again, one that is slow is given more time
+                here = time.monotonic() - begin
+                self.patience = max(min(LEAST_PATIENCE, self.patience), REMOTE_AGAINST_HERE * here)
+        return [answers[number] for number in range(len(tasks))]
 
     def run_here(self, function: Callable[[Task], Answer], tasks: Sequence[Task], stop: Stop) -> list[Answer] | None:
-        """Give the answers by threads of this process: for work that shares what it reads."""
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            return Workers(pool, patience=float("inf")).run(function, tasks, stop)
+        """Give the answers by threads of this process: for work that shares what it reads, and work that was lost."""
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            futures = [pool.submit(function, task) for task in tasks]
+            _wait(futures, stop, math.inf)
+            if stop.is_due and not all(future.done() for future in futures):
+                return None
+            return [future.result() for future in futures]
+        except StoppedError:
+            return None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _submit(self, function: Callable[[Task], Answer], task: Task) -> Future[Answer] | None:
         try:
             return self.executor.submit(function, task)
-        except RuntimeError:  # a pool whose processes have died takes nothing more
+        except Exception:  # noqa: BLE001  (a pool whose processes have died or a cluster that is gone takes nothing more)
             return None
 
-    def _wait(self, future: Future[Answer] | None, stop: Stop) -> tuple[Any, bool]:
-        """Give the answer and True, or False if it did not come: the worker died, hung, or it is time to stop."""
-        if future is None:
-            return None, False
-        until = time.monotonic() + self.patience
-        while time.monotonic() < until:
-            try:
-                return future.result(timeout=LISTEN_SECONDS), True
-            except FutureTimeoutError:
-                if stop.is_due:
-                    return None, False
-            except Exception:  # noqa: BLE001  (executors raise their own kinds; done here, a task shows its own errors)
-                return None, False
-        future.cancel()
-        return None, False
+
+def _wait(futures: Sequence[Future[Answer]], stop: Stop, patience: float) -> None:
+    """Wait until all are done, or it is time to stop, or none has been done for ``patience`` seconds."""
+    pending, last = set(futures), time.monotonic()
+    while pending and not stop.is_due and time.monotonic() - last < patience:
+        done, pending = wait(pending, timeout=min(LISTEN_SECONDS, stop.seconds_left), return_when=FIRST_COMPLETED)
+        if done:
+            last = time.monotonic()
 
 
 @contextmanager
@@ -88,13 +117,13 @@ def workers(
     if executor is not None and cluster is not None:
         raise InputError("give either an executor or a cluster address, not both")
     if executor is not None:
-        yield Workers(executor)
+        yield Workers(executor, threads=threads)
     elif cluster is not None:
         with _dask(cluster) as remote:
-            yield Workers(remote)
+            yield Workers(remote, threads=threads)
     else:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-            yield Workers(pool)
+            yield Workers(pool, threads=threads)
 
 
 @contextmanager
@@ -109,5 +138,9 @@ def _dask(address: str) -> Iterator[Executor]:
         raise InputError(
             f"no Dask scheduler answers at {address!r} ({error}): check --cluster, for example tcp://host:8786"
         ) from None
-    with client, client.get_executor(pure=False) as remote:
-        yield remote
+    with client:
+        remote = client.get_executor(pure=False)
+        try:
+            yield remote
+        finally:
+            remote.shutdown(wait=False)  # a worker that hangs would be waited for

@@ -29,6 +29,7 @@ SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
 LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
 LISTEN_SECONDS = 0.05
 ATTEMPTS = 4
+PRIMAL_SIMPLEX = 4
 FIRST_PATIENCE = 2.0
 HOT_AGAINST_COLD = 3.0
 STOPPED = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
@@ -59,6 +60,7 @@ class LinearProgram:
         *,
         algorithm: str = "simplex",
         tolerance: float = 1e-9,
+        is_primal: bool = False,
     ) -> None:
         if algorithm not in ALGORITHMS:
             raise InputError(f"unknown LP algorithm {algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
@@ -75,9 +77,13 @@ class LinearProgram:
         self._set("primal_feasibility_tolerance", tolerance)
         self._set("dual_feasibility_tolerance", tolerance)
         self._set("solver", algorithm)
+        if is_primal:
+            # new columns and new costs leave a point feasible: go on from it by the primal simplex method
+            self._set("simplex_strategy", PRIMAL_SIMPLEX)
         if algorithm != "simplex":
             self._set("run_crossover", "off")
             self._set("ipm_optimality_tolerance", 1e-8)
+            self._highs.HandleUserInterrupt = True
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = self.n_columns, 0
         model.col_cost_, model.col_lower_, model.col_upper_ = cost, lower, upper
@@ -109,6 +115,28 @@ class LinearProgram:
         self.n_rows += len(lower)
         if self._highs.getNumRow() != self.n_rows:
             raise SolverError(f"the LP solver kept {self._highs.getNumRow()} of {self.n_rows} rows")
+
+    def add_columns(
+        self,
+        cost: NDArray[np.float64],
+        starts: NDArray[np.int32],
+        indices: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> None:
+        """Add non-negative columns in compressed form."""
+        m = len(cost)
+        status = self._highs.addCols(
+            m,
+            cost,
+            np.zeros(m),
+            np.full(m, np.inf),
+            len(values),
+            starts.astype(np.int32),
+            indices.astype(np.int32),
+            values,
+        )
+        self._check(status, "adding columns")
+        self.n_columns += m
 
     def be_impatient(self, seconds: float = FIRST_PATIENCE) -> None:
         """Solve from scratch when a hot start takes longer than ``seconds``, or much longer than from scratch."""
@@ -156,6 +184,7 @@ class LinearProgram:
         elif attempt == 3:
             self._set("solver", "ipx")
             self._set("run_crossover", "on")
+            self._highs.HandleUserInterrupt = True
 
     def _recover(self, attempt: int) -> None:
         """After it: back to the usual way."""
@@ -187,14 +216,20 @@ class LinearProgram:
         if stop is None:
             self._highs.run()
             return
-        # in a thread, so that this one can hear Ctrl-C; the solver looks at the request between iterations
-        self._highs.HandleUserInterrupt = True
-        thread = threading.Thread(target=self._highs.run, daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(LISTEN_SECONDS)
-            if stop.is_asked:
-                self._highs.cancelSolve()
+        with stop.telling(self._hurry):
+            if threading.current_thread() is not threading.main_thread():
+                self._highs.run()
+                return
+            # in a thread, so that this one can hear Ctrl-C
+            thread = threading.Thread(target=self._highs.run, daemon=True)
+            thread.start()
+            while thread.is_alive():
+                thread.join(LISTEN_SECONDS)
+
+    def _hurry(self) -> None:
+        """Make a run that is under way end: its time limit is read between iterations and in presolve."""
+        self._highs.setOptionValue("time_limit", 0.0)
+        self._highs.cancelSolve()  # interior point methods have read their limit already; they ask
 
     def _set(self, option: str, value: object) -> None:
         self._check(self._highs.setOptionValue(option, value), f"setting {option} to {value}")

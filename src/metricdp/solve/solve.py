@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +13,12 @@ from metricdp.mechanism.baselines import constant_matrix, exponential_matrix
 from metricdp.mechanism.mechanism import Mechanism, Optimality, table_loss
 from metricdp.mechanism.repair import repair
 from metricdp.metric.closure import kernel_threads
-from metricdp.partition import Partition, make_partition
-from metricdp.solve.benders import BendersOptions, solve_by_benders
-from metricdp.solve.bounds import RowDuals, lower_bound
-from metricdp.solve.checkpoint import Checkpoint, fingerprint
-from metricdp.solve.components import Component
-from metricdp.solve.direct import DirectOptions, solve_component
-from metricdp.solve.executor import Workers, workers
+from metricdp.partition import PARTITIONERS
+from metricdp.solve.benders import BendersOptions
+from metricdp.solve.columns import ColumnOptions
+from metricdp.solve.direct import DirectOptions
+from metricdp.solve.dispatch import Found, Merged, Plan, solve_components
+from metricdp.solve.executor import workers
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
 
@@ -31,12 +29,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
 
-METHODS = ("auto", "direct", "benders")
+METHODS = ("auto", "direct", "benders", "columns", "kernel")
 NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
-DIRECT_BELOW = 30  # records: smaller components are one small linear program
 
 
 def solve(
@@ -48,6 +44,7 @@ def solve(
     threads: int | None = None,
     direct: DirectOptions | None = None,
     benders: BendersOptions | None = None,
+    columns: ColumnOptions | None = None,
     partition: str = "k-m-dv",
     n_blocks: int | None = None,
     seed: int = 0,
@@ -66,7 +63,8 @@ def solve(
     problem
         What to solve.
     method
-        ``"direct"``: one linear program per component. ``"benders"``: the seed's decomposition. ``"auto"`` chooses.
+        ``"direct"``: one linear program per component. ``"benders"``: the seed's decomposition. ``"columns"``: column
+        generation. ``"kernel"``: the best mixture of kernels, at once. ``"auto"`` chooses for each component.
     gap
         The relative gap below which the result counts as optimal. So does a loss within 1e-7 of the bound, in units of
         the loss of always reporting one place: at very weak privacy the loss itself is that small.
@@ -74,7 +72,7 @@ def solve(
         Seconds after which the best certified mechanism so far is returned, with status LIMIT.
     threads
         Threads of the kernels and of subproblems; all cores by default. The answer does not depend on it.
-    direct, benders
+    direct, benders, columns
         Options of the methods.
     partition, n_blocks, seed
         How the records are divided for ``"benders"``: the partitioner, the number of blocks, its seed.
@@ -94,173 +92,91 @@ def solve(
     ('optimal', 0.495513)
     """
     _check_options(method, gap, time_limit, threads)
-    if resume and checkpoint is None:
-        raise InputError("resume needs the folder of a checkpoint: name it with checkpoint")
+    _check_benders(method, partition, n_blocks, checkpoint, resume=resume)
     trace, stop = Trace(listener), Stop(time_limit)
-    merged = _Merged.of(problem)
+    merged = Merged.of(problem)
     trace.add(stage="start", **_start_fields(problem, merged))
-    with (
-        kernel_threads(threads),
-        stop.on_interrupt(),
-        workers(executor=executor, cluster=cluster, threads=threads) as crew,
-    ):
-        if method == "benders":
-            plan = _BendersPlan.of(
-                problem, merged, benders or BendersOptions(), method=partition, n_blocks=n_blocks, seed=seed
-            )
-            plan.open(checkpoint, resume=resume, parts=(problem.epsilon, merged.costs, merged.graph.distances))
-        else:
-            plan = None
-        found = _solve_components(
-            merged, problem.epsilon, direct or DirectOptions(), plan, gap=gap, crew=crew, trace=trace, stop=stop
-        )
-        mechanism = _certified(problem, merged, found, "benders" if plan else "direct")
-    optimality = mechanism.optimality or Optimality(math.inf, found.lower_bound)
-    is_reached = optimality.gap <= gap or optimality.loss - optimality.lower_bound <= NOTHING * _constant_loss(problem)
+    plan = Plan(
+        method,
+        problem,
+        merged,
+        direct or DirectOptions(),
+        benders or BendersOptions(),
+        columns or ColumnOptions(),
+        partition,
+        n_blocks,
+        seed,
+    )
+    crew_of = workers(executor=executor, cluster=cluster, threads=threads)
+    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
+        plan.open(checkpoint, resume=resume)
+        found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
+        mechanism = _certified(problem, merged, found, method)
+        if method == "auto" and not _is_reached(mechanism, problem, gap) and found[0].is_complete and not stop.is_due:
+            # at very weak privacy the floor of the LP shows: kernels need none
+            trace.add(stage="choice", method="columns", reason="the linear program's floor kept the gap open")
+            plan.method = "columns"
+            found.append(solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop))
+            mechanism = _certified(problem, merged, found, method)
+    optimality = _optimality(mechanism)
     trace.add(stage="certified", lower_bound=optimality.lower_bound, loss=optimality.loss, gap=optimality.gap)
+    is_complete = all(one.is_complete for one in found)
     return Result(
-        status=Status.OPTIMAL if is_reached else Status.FAILED if found.is_complete else Status.LIMIT,
+        status=Status.OPTIMAL
+        if _is_reached(mechanism, problem, gap)
+        else Status.FAILED
+        if is_complete
+        else Status.LIMIT,
         problem=problem,
         mechanism=mechanism,
         lower_bound=optimality.lower_bound,
         loss=optimality.loss,
-        method="benders" if plan else "direct",
-        iterations=found.iterations,
+        method=method,
+        iterations=max(one.iterations for one in found),
         seconds=time.perf_counter() - trace.begin,
         peak_mb=peak_megabytes(),
         trace=trace,
-        partition=plan.partition if plan else None,
-        cuts=found.cuts if plan else None,
+        partition=plan.partition,
+        cuts=found[0].cuts if method == "benders" else None,
     )
 
 
-@dataclass(frozen=True)
-class _Merged:
-    """The problem with records at distance 0 merged: they must have equal rows."""
-
-    group: NDArray[np.int64]
-    graph: MdpGraph
-    costs: NDArray[np.float64]
-    cost_roundings: int
-
-    @classmethod
-    def of(cls, problem: Problem) -> _Merged:
-        group, graph = problem.graph.merged()
-        costs = np.zeros((graph.n, problem.n_outputs))
-        np.add.at(costs, group, problem.costs)
-        return cls(group, graph, costs, 1 + int(np.bincount(group).max()))
+def _optimality(mechanism: Mechanism) -> Optimality:
+    return mechanism.optimality or Optimality(math.inf, 0.0)
 
 
-@dataclass
-class _BendersPlan:
-    """How to decompose: the options, and one partition of all records, which each component takes its part of."""
-
-    options: BendersOptions
-    partition: Partition
-    checkpoint: Checkpoint | None = None
-
-    @classmethod
-    def of(
-        cls, problem: Problem, merged: _Merged, options: BendersOptions, *, method: str, n_blocks: int | None, seed: int
-    ) -> _BendersPlan:
-        first = np.unique(merged.group, return_index=True)[1]
-        partition = make_partition(
-            problem.records,
-            problem.metric,
-            merged.graph,
-            rows=first,
-            method=method,
-            n_blocks=n_blocks,
-            seed=seed,
-            separator=options.separator,
-        )
-        return cls(options, partition)
-
-    def open(self, folder: str | Path | None, *, resume: bool, parts: tuple[object, ...]) -> None:
-        if folder is not None:
-            own = fingerprint(*parts, self.partition.block_of, replace(self.options, max_iterations=1))
-            self.checkpoint = Checkpoint(folder, own, resume=resume)
-
-    def part(self, component: Component, rows: NDArray[np.int64]) -> Partition:
-        return Partition(
-            component.graph, self.partition.block_of[rows], self.partition.name, separator=self.options.separator
-        )
+def _is_reached(mechanism: Mechanism, problem: Problem, gap: float) -> bool:
+    """Say whether the gap is closed, or so small that it is beyond floats and beyond use."""
+    optimality = _optimality(mechanism)
+    return optimality.gap <= gap or optimality.loss - optimality.lower_bound <= NOTHING * _constant_loss(problem)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The components' matrices put together, a bound on the whole, and the groups that a limit cut off."""
-
-    Z: NDArray[np.float64]
-    lower_bound: float
-    unfinished: NDArray[np.bool_]
-    iterations: int
-    cuts: int
-
-    @property
-    def is_complete(self) -> bool:
-        return not self.unfinished.any()
-
-
-def _solve_components(
-    merged: _Merged,
-    epsilon: float,
-    direct: DirectOptions,
-    plan: _BendersPlan | None,
-    *,
-    gap: float,
-    crew: Workers,
-    trace: Trace,
-    stop: Stop,
-) -> _Found:
-    graph, costs = merged.graph, merged.costs
-    Z = np.zeros(costs.shape)
-    unfinished = np.zeros(graph.n, dtype=bool)
-    # a component of one record puts all its mass on its cheapest output
-    alone = np.array([rows[0] for rows in graph.components if len(rows) == 1], dtype=np.int64)
-    Z[alone, costs[alone].argmin(axis=1)] = 1.0
-    bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=merged.cost_roundings)] if len(alone) else []
-    iterations = cuts = 0
-    several = [(number, rows) for number, rows in enumerate(graph.components) if len(rows) > 1]
-    for number, rows in sorted(several, key=lambda item: len(item[1])):
-        component = Component(costs[rows], graph.subgraph(rows), epsilon, merged.cost_roundings, number)
-        divided = plan.part(component, rows) if plan is not None and component.n >= DIRECT_BELOW else None
-        if plan is None or divided is None or divided.n_blocks == 1:
-            found = solve_component(component, options=direct, trace=trace, stop=stop)
-        else:
-            found = solve_by_benders(
-                component,
-                divided,
-                options=plan.options,
-                gap=gap,
-                workers=crew,
-                trace=trace,
-                stop=stop,
-                checkpoint=plan.checkpoint,
-            )
-        Z[rows] = found.Z
-        unfinished[rows] = not found.is_complete
-        bounds.append(found.lower_bound)
-        iterations, cuts = max(iterations, found.iterations), cuts + found.cuts
-    return _Found(Z, max(0.0, math.nextafter(math.fsum(bounds), -math.inf)), unfinished, iterations, cuts)
-
-
-def _certified(problem: Problem, merged: _Merged, found: _Found, solver: str) -> Mechanism:
-    """Repair what was found, and what a simple mechanism gives where a limit cut the search off; certify the better."""
-    candidates = [found.Z[merged.group]]
-    if not found.is_complete:
-        simple = _simple_matrix(problem)
-        cut_off = found.unfinished[merged.group][:, None]
-        candidates.append(np.where(cut_off, simple, candidates[0]))
-    tables = [repair(Z, problem.graph, problem.epsilon, costs=problem.costs) for Z in candidates]
+def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str) -> Mechanism:
+    """Repair what was found and some simple mechanisms, take the best, and certify it."""
+    candidates = [(solver, one.Z[merged.group]) for one in found]
+    # simple ones are the best at the ends of the scale: everybody's cheapest output, or the same output for all
+    candidates.append(("cheapest output", _cheapest_matrix(merged)[merged.group]))
+    candidates.append(("one output", constant_matrix(problem)))
+    if not found[-1].is_complete:
+        cut_off = found[-1].unfinished[merged.group][:, None]
+        simple = np.where(cut_off, _simple_matrix(problem), candidates[0][1])
+        candidates.append((f"{solver}, cut off; exponential mechanism where unfinished", simple))
+    tables = [repair(Z, problem.graph, problem.epsilon, costs=problem.costs) for _, Z in candidates]
     losses = [table_loss(table, problem) for table in tables]
     best = int(np.argmin(losses))
+    bound = max(one.lower_bound for one in found)
     return Mechanism.of(
         problem,
         tables[best],
-        optimality=Optimality(losses[best], min(found.lower_bound, losses[best])),
-        solver=solver if best == 0 else f"{solver}, cut off; exponential mechanism where unfinished",
+        optimality=Optimality(losses[best], min(bound, losses[best])),
+        solver=candidates[best][0],
     )
+
+
+def _cheapest_matrix(merged: Merged) -> NDArray[np.float64]:
+    Z = np.zeros(merged.costs.shape)
+    Z[np.arange(len(Z)), merged.costs.argmin(axis=1)] = 1.0
+    return Z
 
 
 def _simple_matrix(problem: Problem) -> NDArray[np.float64]:
@@ -272,10 +188,10 @@ def _simple_matrix(problem: Problem) -> NDArray[np.float64]:
 
 def _constant_loss(problem: Problem) -> float:
     """Give the loss of the best mechanism that says nothing at all: everybody reports one place."""
-    return float(problem.costs.sum(axis=0).min())
+    return max(float(problem.costs.sum(axis=0).min()), float(problem.costs.mean()))
 
 
-def _start_fields(problem: Problem, merged: _Merged) -> dict[str, Any]:
+def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:
     """Give the sizes, and the smallest and largest epsilon d: rows have the coefficients 1 and exp of these."""
     exponents = problem.epsilon * problem.graph.distances if problem.graph.n_pairs else np.zeros(1)
     return {
@@ -298,3 +214,17 @@ def _check_options(method: str, gap: float, time_limit: float | None, threads: i
         raise InputError(f"time_limit must be positive, got {time_limit}: give seconds")
     if threads is not None and threads < 1:
         raise InputError(f"threads must be at least 1, got {threads}")
+
+
+def _check_benders(
+    method: str, partition: str, n_blocks: int | None, checkpoint: str | Path | None, *, resume: bool
+) -> None:
+    """Check the options of the decomposition, also when another method would not look at them."""
+    if partition not in PARTITIONERS:
+        raise InputError(f"unknown partitioner {partition!r}: choose one of {', '.join(PARTITIONERS)}")
+    if n_blocks is not None and n_blocks < 1:
+        raise InputError(f"n_blocks must be at least 1, got {n_blocks}")
+    if resume and checkpoint is None:
+        raise InputError("resume needs the folder of a checkpoint: name it with checkpoint")
+    if checkpoint is not None and method != "benders":
+        raise InputError(f"checkpoints are written by method 'benders', not by {method!r}")

@@ -8,8 +8,14 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from metricdp.errors import MetricDPError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+
+class StoppedError(MetricDPError):
+    """Work that is of no use when half done was broken off because it was time to stop."""
 
 
 class Stop:
@@ -18,10 +24,13 @@ class Stop:
     def __init__(self, time_limit: float | None = None) -> None:
         self.deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
         self._asked = threading.Event()
+        self._listeners: dict[object, Callable[[], None]] = {}
 
     def ask(self) -> None:
-        """Ask the work to end soon."""
+        """Ask the work to end soon, and tell all who listen."""
         self._asked.set()
+        for listener in list(self._listeners.values()):
+            listener()
 
     @property
     def is_asked(self) -> bool:
@@ -37,6 +46,21 @@ class Stop:
     def is_due(self) -> bool:
         """Whether to end now."""
         return self.seconds_left <= 0.0
+
+    @contextmanager
+    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Call ``listener``, which must be quick, when somebody asks to end while in this block or has asked before.
+
+        There is no lock: it could be held when a signal comes, and the signal's handler would wait for it for ever.
+        """
+        key = object()
+        self._listeners[key] = listener
+        try:
+            if self.is_asked:
+                listener()
+            yield
+        finally:
+            del self._listeners[key]
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
@@ -55,4 +79,5 @@ class Stop:
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            # None: whoever was there before came from outside Python and cannot be put back
+            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)

@@ -109,17 +109,3 @@ def unit_sum_cuts(block: Block, bounds: Bounds, tolerance: float) -> list[Cut]:
         reduced[i] = -1.0
         cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced), costs, weight=0.0))
     return cuts
-
-
-def scaled(duals: RowDuals, factor: float) -> RowDuals:
-    """Give ``factor`` times the multipliers."""
-    return RowDuals(duals.tail, duals.head, duals.output, duals.exponent, factor * duals.y)
-
-
-def joined(parts: list[RowDuals]) -> RowDuals:
-    """Give all multipliers together; those of the same row add up in the bound."""
-    if not parts:
-        return RowDuals.none()
-    return RowDuals(
-        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("tail", "head", "output", "exponent", "y"))
-    )

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import InfeasibleError
+from metricdp.errors import InfeasibleError, SolverError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.benders.blocks import make_blocks
 from metricdp.solve.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.benders.master import Master
-from metricdp.solve.benders.memory import restore, store
+from metricdp.solve.benders.memory import restore, store, store_bounds
 from metricdp.solve.benders.options import SMALLEST_FLOOR
-from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, forget_run, solve_block
+from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, begin_run, forget_run, solve_block
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.components import ComponentSolution
 
@@ -72,11 +72,12 @@ def solve_by_benders(
     """Solve one component by Benders decomposition over ``partition``."""
     run = _Run(component, partition, options.with_floor_for(component, gap), workers, stop)
     progress = Progress()
+    begin_run(run.name, stop)
     try:
         if checkpoint is not None:
             restore(checkpoint, component, run.master, progress)
         if progress.iteration < 0 and options.halo_cuts:
-            run.add_halos(progress)
+            run.add_halos(progress, trace)
         while progress.gap > gap and progress.iteration + 1 < options.max_iterations and not stop.is_due:
             before = len(run.master.cuts)
             if not run.iterate(progress, gap, trace):
@@ -89,6 +90,8 @@ def solve_by_benders(
         trace.add(stage="infeasible", component=component.number, records=component.n)
     finally:
         forget_run(run.name)
+    if checkpoint is not None:
+        store_bounds(checkpoint, component, progress)
     Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
     trace.add(
         stage="blocks",
@@ -116,15 +119,22 @@ class _Run:
         self.penalty = options.penalty
         self.is_damped = False  # the first step goes all the way
 
-    def add_halos(self, progress: Progress) -> None:
+    def add_halos(self, progress: Progress, trace: Trace) -> None:
         """Give the master its first cuts, and a first private matrix, from the blocks with their surroundings."""
 
-        def make(block: Block) -> Halo:
-            return solve_halo(self.component, block, self.options, self.stop)
+        def make(block: Block) -> Halo | str:
+            try:
+                return solve_halo(self.component, block, self.options, self.stop)
+            except SolverError as error:  # a cut less: the blocks' own problems do not need it
+                return str(error)
 
-        halos = self.workers.run_here(make, self.blocks, self.stop)
-        if halos:
-            self.master.add([halo.cut for halo in halos])
+        found = self.workers.run_here(make, self.blocks, self.stop) or []
+        halos = [halo for halo in found if isinstance(halo, Halo)]
+        for block, halo in zip(self.blocks, found, strict=False):
+            if isinstance(halo, str):
+                self._report(trace, block.number, f"its surroundings: {halo}")
+        self.master.add([halo.cut for halo in halos])
+        if len(halos) == len(self.blocks):
             self._try(combined(halos, self.blocks, self.component.n), progress)
             self.is_damped = self.options.in_out < 1.0
 
@@ -147,6 +157,9 @@ class _Run:
         if answers is None:
             return False
         block_seconds = time.perf_counter() - begin
+        for answer in answers:
+            if answer.trouble:
+                self._report(trace, answer.number, answer.trouble)
         progress.iteration += 1
         added = self._add_cuts(point, Z, answers)
         n_infeasible = self._note_feasible(answers, progress)
@@ -170,6 +183,9 @@ class _Run:
         )
         return True
 
+    def _report(self, trace: Trace, block: int, trouble: str) -> None:
+        trace.add(stage="trouble", component=self.component.number, block=block, trouble=trouble)
+
     def _step(self, point: MasterPoint, progress: Progress) -> NDArray[np.float64]:
         """Give the boundary to ask the blocks about: between the best private one and the master's."""
         Z = point.Z.copy()
@@ -180,7 +196,7 @@ class _Run:
 
     def _task(self, block: Block, Z: NDArray[np.float64]) -> BlockTask:
         return BlockTask(
-            key=f"{self.name}/{block.number}",
+            run=self.name,
             block=block,
             z=Z[block.attached],
             scale=self.component.scale,
@@ -188,6 +204,7 @@ class _Run:
             floor=self.options.floor or SMALLEST_FLOOR,
             tolerance=self.options.tolerance,
             is_elastic=self.options.is_elastic,
+            seconds=self.stop.seconds_left,
         )
 
     def _add_cuts(self, point: MasterPoint, Z: NDArray[np.float64], answers: list[BlockAnswer]) -> int:

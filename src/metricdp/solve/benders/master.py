@@ -10,9 +10,10 @@ import numpy as np
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.benders.blocks import PATH_ROUNDING
-from metricdp.solve.benders.cuts import Cut, joined, scaled, unit_sum_cuts
+from metricdp.solve.benders.cuts import Cut, unit_sum_cuts
 from metricdp.solve.benders.options import SMALLEST_FLOOR
 from metricdp.solve.bounds import RowDuals
+from metricdp.solve.duals import joined, scaled
 from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
 
 if TYPE_CHECKING:

@@ -32,9 +32,17 @@ def store(checkpoint: Checkpoint, component: Component, cuts: list[Cut], progres
             arrays[f"{number}-{name}"] = getattr(cut, name)
         for name in DUALS:
             arrays[f"{number}-{name}"] = getattr(cut.duals, name)
+    checkpoint.save(component.number, _state(progress), arrays, notes)
+
+
+def store_bounds(checkpoint: Checkpoint, component: Component, progress: Progress) -> None:
+    """Write the bounds alone: what an iteration that was broken off has proved."""
+    checkpoint.save_state(component.number, _state(progress))
+
+
+def _state(progress: Progress) -> State:
     Z = np.zeros((0, 0)) if progress.Z is None else progress.Z
-    state = State(progress.iteration, progress.lower_bound, progress.upper_bound, Z)
-    checkpoint.save(component.number, state, arrays, notes)
+    return State(progress.iteration, progress.lower_bound, progress.upper_bound, Z, progress.feasible_since)
 
 
 def restore(checkpoint: Checkpoint, component: Component, master: Master, progress: Progress) -> None:
@@ -59,5 +67,6 @@ def restore(checkpoint: Checkpoint, component: Component, master: Master, progre
         ]
         master.add(cuts)
     progress.iteration, progress.lower_bound = state.iteration, state.lower_bound
+    progress.feasible_since = state.feasible_since
     if state.Z.shape == component.costs.shape:
         progress.upper_bound, progress.Z = state.upper_bound, state.Z

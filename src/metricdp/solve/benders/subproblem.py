@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_duals, joined, scaled
+from metricdp.errors import SolverError
+from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_duals
 from metricdp.solve.bounds import RowDuals
+from metricdp.solve.duals import joined, scaled
 from metricdp.solve.lp import LinearProgram
+from metricdp.solve.stop import Stop, StoppedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,16 +24,19 @@ if TYPE_CHECKING:
 
 LARGEST_GROWTH = 1e14
 FEASIBLE = 1e-7  # unit sums missed by less count as met
+RUNS_KEPT = 4  # whose warm models a process keeps: it may outlive many runs
+ANOTHER_ALGORITHM = "ipx"
 
 
 @dataclass(frozen=True)
 class BlockTask:
     """Everything a worker needs: the block itself, so that it can be rebuilt anywhere, and the boundary's rows.
 
-    ``key`` names the run and the block: a worker that has seen it before goes on with its warm model.
+    ``run`` and the block's number name its model: a worker that has seen it before goes on with its warm model.
+    ``seconds`` are those left until the run's deadline.
     """
 
-    key: str
+    run: str
     block: Block
     z: NDArray[np.float64]
     scale: float
@@ -35,23 +44,28 @@ class BlockTask:
     floor: float
     tolerance: float
     is_elastic: bool
+    seconds: float
 
 
 @dataclass(frozen=True)
 class BlockAnswer:
-    """Internal rows, the loss they have, how much of the unit sums they miss, and the cut that the duals give."""
+    """Internal rows, the loss they have, how much of the unit sums they miss, and the cut that the duals give.
+
+    ``trouble`` says what the LP solver failed at if it took another algorithm.
+    """
 
     number: int
     Z: NDArray[np.float64]
     missed: float
     cut: Cut
     lp_iterations: int
+    trouble: str = ""
 
 
 class BlockModel:
     """The warm LP of a block: entries z_ik within bounds, unit sums with slack at a penalty, lazy internal edges."""
 
-    def __init__(self, task: BlockTask) -> None:
+    def __init__(self, task: BlockTask, algorithm: str = "simplex") -> None:
         block = task.block
         self.n, self.K = block.costs.shape
         # a constant may leave each row: small numbers keep their digits
@@ -62,6 +76,7 @@ class BlockModel:
             np.concatenate((self.objective.ravel(), np.full(2 * self.n, task.penalty))),
             np.zeros(size + 2 * self.n),
             np.concatenate((np.ones(size), np.full(2 * self.n, np.inf))),
+            algorithm=algorithm,
             tolerance=task.tolerance,
         )
         columns = np.concatenate(
@@ -81,7 +96,7 @@ class BlockModel:
         self.present = np.zeros((len(self.tail), self.K), dtype=bool)
         self.rows: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
-    def solve(self, task: BlockTask) -> BlockAnswer:
+    def solve(self, task: BlockTask, stop: Stop) -> BlockAnswer:
         """Solve for the boundary's rows ``task.z``."""
         block, size = task.block, self.n * self.K
         bounds = block.bounds(task.z)
@@ -93,7 +108,7 @@ class BlockModel:
             costs = self.objective.ravel() if not is_ray else np.zeros(size)
             slack = penalty if not is_ray else 1.0
             self.program.set_costs(np.concatenate((costs, np.full(2 * self.n, slack))))
-            x, pi, duals, used = self._with_lazy_rows(task)
+            x, pi, duals, used = self._with_lazy_rows(task, stop)
             lp_iterations += used
             missed = float(x[size:].sum())
             if task.is_elastic or is_ray or missed <= FEASIBLE:
@@ -104,10 +119,14 @@ class BlockModel:
         cut = _cut(task, bounds, reduced, duals, is_ray=is_ray)
         return BlockAnswer(block.number, Z, missed, cut, lp_iterations)
 
-    def _with_lazy_rows(self, task: BlockTask) -> tuple[NDArray[np.float64], NDArray[np.float64], RowDuals, int]:
+    def _with_lazy_rows(
+        self, task: BlockTask, stop: Stop
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], RowDuals, int]:
         size, iterations = self.n * self.K, 0
         while True:
-            solution = self.program.solve()
+            solution = self.program.solve(stop=stop)
+            if not solution.is_optimal:
+                raise StoppedError(f"block {task.block.number} was broken off")
             iterations += solution.iterations
             Z = solution.x[:size].reshape(self.n, self.K)
             violated = ~self.present & (Z[self.tail] - self.growth[:, None] * Z[self.head] > task.tolerance)
@@ -146,18 +165,70 @@ def _cut(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: R
     return cut_from_duals("optimality", block, scaled(together, task.scale), block.costs, weight=1.0)
 
 
-_models: dict[str, BlockModel] = {}
+# warm models by run and block, those used last at the end; every step on it is atomic, so threads need no lock
+_models: dict[tuple[str, int], BlockModel] = {}
+# of each run that was started in this process: a Ctrl-C here ends its subproblems here
+_stops: dict[str, Stop] = {}
 
 
 def solve_block(task: BlockTask) -> BlockAnswer:
-    """Solve a block, on its warm model if this process has one."""
-    model = _models.get(task.key)
+    """Solve a block, on its warm model if this process has one; by another algorithm if the LP solver fails."""
+    stop = _stops.get(task.run) or Stop(task.seconds)
+    # taken out while in use: whoever is given the same block at the same time makes a model of their own
+    model = _models.pop((task.run, task.block.number), None)
+    try:
+        model = model or BlockModel(task)
+        answer = model.solve(task, stop)
+    except SolverError as error:
+        return _by_another_algorithm(task, model, error, stop)
+    _keep(task, model)
+    return answer
+
+
+def _by_another_algorithm(task: BlockTask, model: BlockModel | None, error: SolverError, stop: Stop) -> BlockAnswer:
+    """Write the LP that failed to a file, for the solver's maintainers, and try once more from scratch."""
+    number, file = task.block.number, _written(task.block.number, model)
+    try:
+        answer = BlockModel(task, ANOTHER_ALGORITHM).solve(task, stop)
+    except SolverError as again:
+        raise SolverError(
+            f"block {number} ({len(task.block.internal)} records) could not be solved: {error}; by "
+            f"{ANOTHER_ALGORITHM}: {again}; its linear program is in {file}: please send it to the maintainers of HiGHS"
+        ) from None
+    return replace(answer, trouble=f"{error}; its linear program is in {file}")
+
+
+def _written(number: int, model: BlockModel | None) -> str:
     if model is None:
-        model = _models[task.key] = BlockModel(task)
-    return model.solve(task)
+        return "no file"
+    handle, name = tempfile.mkstemp(prefix=f"metricdp-block-{number}-", suffix=".mps")
+    os.close(handle)
+    try:
+        model.program.write(Path(name))
+    except SolverError as error:
+        return f"no file ({error})"
+    return name
+
+
+def _keep(task: BlockTask, model: BlockModel) -> None:
+    """Keep a warm model, and those of the runs heard of last."""
+    _models[task.run, task.block.number] = model
+    recent = list(dict.fromkeys(run for run, _ in reversed(list(_models))))
+    for run in recent[RUNS_KEPT:]:
+        _drop(run)
+
+
+def _drop(run: str) -> None:
+    for key in [key for key in list(_models) if key[0] == run]:
+        _models.pop(key, None)
+
+
+def begin_run(run: str, stop: Stop) -> None:
+    """Let the subproblems of a run that are solved in this process end when the run does."""
+    _stops[run] = stop
 
 
 def forget_run(run: str) -> None:
     """Drop the warm models of a run that has ended."""
-    for key in [key for key in _models if key.startswith(f"{run}/")]:
-        del _models[key]
+    _stops.pop(run, None)
+    _drop(run)

@@ -1,0 +1,236 @@
+"""Column generation: master, pricing, bounds, until they meet. Every iterate is a mechanism in the cone."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import SolverError
+from metricdp.mechanism.mechanism import relative_gap
+from metricdp.mechanism.repair import repair
+from metricdp.solve.bounds import lower_bound
+from metricdp.solve.columns.kernels import starting_columns
+from metricdp.solve.columns.master import ColumnMaster
+from metricdp.solve.columns.patches import Patch, solve_patch
+from metricdp.solve.columns.pool import ColumnPool
+from metricdp.solve.columns.pricing import LARGEST_EXPONENT, Cone, PriceTask, forget_run, price_output
+from metricdp.solve.components import ComponentSolution
+from metricdp.solve.duals import joined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.columns.options import ColumnOptions
+    from metricdp.solve.columns.pricing import PriceAnswer
+    from metricdp.solve.components import Component
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.result import Trace
+    from metricdp.solve.stop import Stop
+
+FIRST_RADIUS = 0.02  # of the mean unit-sum dual
+GROW, SHRINK = 1.5, 0.5
+PURE_EVERY = 3  # rounds between masters without slack, which cost the most and give upper bounds only
+LITTLE_SLACK = 1e-2
+IMPROVES = 1e-12  # relative to the scale: a reduced cost below minus this is an improvement
+
+
+@dataclass
+class Progress:
+    """Bounds, the best private matrix, and the best dual."""
+
+    lower_bound: float = 0.0
+    upper_bound: float = math.inf
+    Z: NDArray[np.float64] | None = None
+    y: NDArray[np.float64] | None = None
+    round: int = -1
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.lower_bound)
+
+
+def solve_by_columns(
+    component: Component,
+    pieces: list[NDArray[np.int64]],
+    *,
+    options: ColumnOptions,
+    gap: float,
+    workers: Workers,
+    trace: Trace,
+    stop: Stop,
+) -> ComponentSolution:
+    """Solve one component by column generation, started from ``pieces`` of it."""
+    run = _Run(component, options, workers, stop)
+    progress = Progress()
+    try:
+        run.start(pieces, progress)
+        trace.add(stage="patches", component=component.number, patches=len(pieces), **run.figures(progress))
+        while progress.gap > gap and progress.round + 1 < options.max_rounds and not stop.is_due:
+            if not run.iterate(progress, trace):
+                break
+    except SolverError as error:
+        # what was found so far is private and its gap is known: the run ends honestly
+        trace.add(stage="gave up", component=component.number, reason=str(error))
+    finally:
+        forget_run(run.name)
+    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
+    return ComponentSolution(Z, progress.lower_bound, progress.gap <= gap, progress.round + 1, len(run.pool))
+
+
+def solve_by_kernels(
+    component: Component, *, workers: Workers, trace: Trace, stop: Stop, options: ColumnOptions
+) -> ComponentSolution:
+    """Give the best mixture of kernels, plateaus and the constant column, and its bound: one LP and one pricing."""
+    run = _Run(component, options, workers, stop)
+    progress = Progress()
+    try:
+        run.build_master(progress)
+        point = run.pure.solve(stop)
+        run.try_mechanism(run.pool.mechanism(point.x), progress)
+        run.price(point.y, progress)
+        trace.add(stage="kernel", component=component.number, **run.figures(progress))
+    except SolverError as error:
+        trace.add(stage="gave up", component=component.number, reason=str(error))
+    finally:
+        forget_run(run.name)
+    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
+    return ComponentSolution(Z, progress.lower_bound, progress.Z is not None, 1, len(run.pool))
+
+
+class _Run:
+    """The pool, the master and the stabilisation."""
+
+    def __init__(self, component: Component, options: ColumnOptions, workers: Workers, stop: Stop) -> None:
+        self.component, self.options, self.workers, self.stop = component, options, workers, stop
+        self.name = uuid.uuid4().hex
+        self.scale = component.scale
+        graph = component.graph
+        exponent = component.epsilon * np.tile(graph.distances, 2)
+        needed = exponent < LARGEST_EXPONENT
+        self.cone = Cone(
+            component.n,
+            np.concatenate((graph.pairs[:, 0], graph.pairs[:, 1])).astype(np.int64)[needed],
+            np.concatenate((graph.pairs[:, 1], graph.pairs[:, 0])).astype(np.int64)[needed],
+            exponent[needed],
+        )
+        self.pool = ColumnPool(component)
+        self.radius = np.zeros(component.n)
+
+    def build_master(self, progress: Progress) -> None:
+        """Fill the pool with kernels and the like, and with the columns of the best mechanism so far."""
+        self.pool.add(starting_columns(self.component))
+        if progress.Z is not None:
+            self.add_mechanism(progress.Z)
+        self.box = ColumnMaster(self.pool, self.scale, has_slack=True)
+        self.pure = ColumnMaster(self.pool, self.scale, has_slack=False)
+
+    def add_mechanism(self, Z: NDArray[np.float64]) -> None:
+        """Add the columns of a mechanism to the pool, each at its own output."""
+        used = np.flatnonzero(Z.max(axis=0) > 0)
+        self.pool.add(Z.T[used], used)
+
+    def start(self, pieces: list[NDArray[np.int64]], progress: Progress) -> None:
+        """Solve the patches, make the first mechanism, and price at their duals."""
+        if self.options.patches:
+
+            def make(own: NDArray[np.int64]) -> Patch:
+                return solve_patch(self.component, own, self.stop)
+
+            patches = self.workers.run_here(make, pieces, self.stop)
+            if patches is not None:
+                Z, y = np.zeros(self.component.costs.shape), np.zeros(self.component.n)
+                for patch in patches:
+                    Z[patch.own], y[patch.own] = patch.rows, patch.unit_duals
+                self.try_mechanism(Z, progress)
+                self.build_master(progress)
+                self.price(y, progress)
+                progress.y = y
+                self.radius[:] = FIRST_RADIUS * np.abs(y).mean()
+                return
+        self.build_master(progress)
+        progress.y = self.component.costs.min(axis=1)
+        self.radius[:] = np.abs(self.component.costs).mean()
+
+    def iterate(self, progress: Progress, trace: Trace) -> bool:
+        """Do one round; give False if it had to be broken off or nothing improves."""
+        begin = time.perf_counter()
+        point = self.box.solve(self.stop, centre=progress.y, radius=self.radius)
+        if not point.is_optimal:
+            return False
+        y = point.y
+        seconds = time.perf_counter() - begin
+        begin = time.perf_counter()
+        before = progress.lower_bound
+        found = self.price(y, progress)
+        if found is None:
+            return False
+        n_new, is_better = found, progress.lower_bound > before
+        pricing_seconds = time.perf_counter() - begin
+        at_edge = np.abs(np.abs(y - progress.y) - self.radius) <= 1e-9 * self.scale
+        if is_better:
+            progress.y = y
+            self.radius = np.where(at_edge, GROW * self.radius, self.radius)
+        else:
+            self.radius = SHRINK * self.radius
+        progress.round += 1
+        begin = time.perf_counter()
+        if progress.round % PURE_EVERY == 0:
+            point = self.pure.solve(self.stop)
+        if point.is_optimal and point.slack < LITTLE_SLACK:
+            self.try_mechanism(self.pool.mechanism(point.x), progress)
+        pure_seconds = time.perf_counter() - begin
+        trace.add(
+            stage="columns",
+            component=self.component.number,
+            round=progress.round,
+            new_columns=n_new,
+            master_seconds=round(seconds, 4),
+            pricing_seconds=round(pricing_seconds, 4),
+            pure_seconds=round(pure_seconds, 4),
+            **self.figures(progress),
+        )
+        return True
+
+    def price(self, y: NDArray[np.float64], progress: Progress) -> int | None:
+        """Price all outputs at ``y``: a valid bound, and new columns for the pool; their number, None if stopped."""
+        objective = (self.component.costs - y[:, None]) / self.scale
+        tasks = [
+            PriceTask(f"{self.name}/{k}", k, self.cone, np.ascontiguousarray(objective[:, k]), self.scale)
+            for k in range(self.component.n_outputs)
+        ]
+        answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop)
+        if answers is None:
+            return None
+        duals = joined([answer.duals for answer in answers])
+        bound = lower_bound(self.component.costs, duals, cost_roundings=self.component.cost_roundings)
+        progress.lower_bound = max(progress.lower_bound, bound)
+        good = [a for a in answers if a.price < -IMPROVES * self.scale]
+        if good:
+            places = self.pool.add(np.array([a.column for a in good]), np.array([a.output for a in good]))
+            self.box.extend(places)
+            self.pure.extend(places)
+        return len(good)
+
+    def try_mechanism(self, Z: NDArray[np.float64], progress: Progress) -> None:
+        """Repair a matrix and keep it if it is the best."""
+        costs = self.component.costs
+        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs)
+        private = table / 2.0**63
+        loss = math.fsum((costs * private).ravel()) * (1.0 + 2.0**-50)
+        if loss < progress.upper_bound:
+            progress.upper_bound, progress.Z = loss, private
+
+    def figures(self, progress: Progress) -> dict[str, float]:
+        """Give what the trace shows of the bounds."""
+        return {
+            "lower_bound": progress.lower_bound,
+            "upper_bound": progress.upper_bound,
+            "gap": progress.gap,
+            "columns": len(self.pool),
+        }

@@ -1,0 +1,199 @@
+"""One solver for each component: what the user named, or what its size and privacy suggest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.partition import Partition, make_partition
+from metricdp.solve.benders import BendersOptions, solve_by_benders
+from metricdp.solve.bounds import RowDuals, lower_bound
+from metricdp.solve.checkpoint import Checkpoint, fingerprint
+from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
+from metricdp.solve.components import Component, ComponentSolution
+from metricdp.solve.direct import DirectOptions, solve_component
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from metricdp.metric.graph import MdpGraph
+    from metricdp.problem.problem import Problem
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.result import Trace
+    from metricdp.solve.stop import Stop
+
+DIRECT_BELOW = 30  # records: smaller components are one small linear program
+SMALL = 4_000  # records times outputs
+WEAK = 4.0  # median epsilon d: above it few mDP rows bind, and one LP with lazy rows is fastest
+TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The problem with records at distance 0 merged: they must have equal rows."""
+
+    group: NDArray[np.int64]
+    graph: MdpGraph
+    costs: NDArray[np.float64]
+    cost_roundings: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> Merged:
+        """Merge the records of ``problem``."""
+        group, graph = problem.graph.merged()
+        costs = np.zeros((graph.n, problem.n_outputs))
+        np.add.at(costs, group, problem.costs)
+        return cls(group, graph, costs, 1 + int(np.bincount(group).max()))
+
+
+@dataclass
+class Plan:
+    """How to solve: the method, its options, and one partition of all records that components take their part of."""
+
+    method: str
+    problem: Problem
+    merged: Merged
+    direct: DirectOptions = field(default_factory=DirectOptions)
+    benders: BendersOptions = field(default_factory=BendersOptions)
+    columns: ColumnOptions = field(default_factory=ColumnOptions)
+    partitioner: str = "k-m-dv"
+    n_blocks: int | None = None
+    seed: int = 0
+    partition: Partition | None = None
+    checkpoint: Checkpoint | None = None
+
+    def open(self, folder: str | Path | None, *, resume: bool) -> None:
+        """Divide the records if the method needs it, and open the checkpoint."""
+        if self.method != "benders":
+            return
+        self.partition = self.divide(np.arange(self.merged.graph.n), self.merged.graph, self.partitioner, self.n_blocks)
+        if folder is not None:
+            own = fingerprint(
+                self.problem.epsilon,
+                self.merged.costs,
+                self.merged.graph.pairs,
+                self.merged.graph.distances,
+                self.partition.block_of,
+                replace(self.benders, max_iterations=1),
+            )
+            self.checkpoint = Checkpoint(folder, own, resume=resume)
+
+    def divide(self, groups: NDArray[np.int64], graph: MdpGraph, method: str, n_blocks: int | None) -> Partition:
+        """Divide merged records ``groups`` with their ``graph``."""
+        first = np.unique(self.merged.group, return_index=True)[1]
+        return make_partition(
+            self.problem.records,
+            self.problem.metric,
+            graph,
+            rows=first[groups],
+            method=method,
+            n_blocks=n_blocks,
+            seed=self.seed,
+            separator=self.benders.separator,
+        )
+
+    def part(self, component: Component, groups: NDArray[np.int64]) -> Partition | None:
+        """Give a component's part of the partition; None if it is too small to be divided."""
+        if self.partition is None or component.n < DIRECT_BELOW:
+            return None
+        part = Partition(
+            component.graph, self.partition.block_of[groups], self.partition.name, separator=self.benders.separator
+        )
+        return part if part.n_blocks > 1 else None
+
+    def pieces(self, component: Component, groups: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Give the pieces of a component from which column generation starts."""
+        n_pieces = max(1, round(component.n / self.columns.records_per_patch))
+        if n_pieces == 1:
+            return [np.arange(component.n)]
+        method = "metis" if find_spec("pymetis") is not None else "k-m-rec"
+        return self.divide(groups, component.graph, method, n_pieces).blocks
+
+
+@dataclass(frozen=True)
+class Found:
+    """The components' matrices put together, a bound on the whole, and the groups that a limit cut off."""
+
+    Z: NDArray[np.float64]
+    lower_bound: float
+    unfinished: NDArray[np.bool_]
+    iterations: int
+    cuts: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no limit cut anything off."""
+        return not self.unfinished.any()
+
+
+def choose(component: Component, gap: float) -> tuple[str, str]:
+    """Choose a method for a component from its size and privacy; give it and the reason."""
+    exponent = component.epsilon * float(np.median(component.graph.distances))
+    if component.costs.size <= SMALL:
+        return "direct", f"small: {component.n} x {component.n_outputs}"
+    if gap < TIGHT:
+        return "direct", f"a gap of {gap:g} is for a simplex method"
+    if exponent >= WEAK:
+        return "direct", f"weak privacy: median epsilon d = {exponent:.2g}, few mDP rows bind"
+    return "columns", f"strong privacy: median epsilon d = {exponent:.2g}, nearly all mDP rows bind"
+
+
+def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop: Stop) -> Found:
+    """Solve every component, small ones first."""
+    graph, costs, roundings = plan.merged.graph, plan.merged.costs, plan.merged.cost_roundings
+    Z = np.zeros(costs.shape)
+    unfinished = np.zeros(graph.n, dtype=bool)
+    # a component of one record puts all its mass on its cheapest output
+    alone = np.array([rows[0] for rows in graph.components if len(rows) == 1], dtype=np.int64)
+    Z[alone, costs[alone].argmin(axis=1)] = 1.0
+    bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=roundings)] if len(alone) else []
+    iterations = cuts = 0
+    several = [(number, rows) for number, rows in enumerate(graph.components) if len(rows) > 1]
+    for number, rows in sorted(several, key=lambda item: len(item[1])):
+        component = Component(costs[rows], graph.subgraph(rows), plan.problem.epsilon, roundings, number)
+        found = _solve_one(plan, component, rows, gap=gap, crew=crew, trace=trace, stop=stop)
+        Z[rows] = found.Z
+        unfinished[rows] = not found.is_complete
+        bounds.append(found.lower_bound)
+        iterations, cuts = max(iterations, found.iterations), cuts + found.cuts
+    return Found(Z, max(0.0, math.nextafter(math.fsum(bounds), -math.inf)), unfinished, iterations, cuts)
+
+
+def _solve_one(
+    plan: Plan,
+    component: Component,
+    groups: NDArray[np.int64],
+    *,
+    gap: float,
+    crew: Workers,
+    trace: Trace,
+    stop: Stop,
+) -> ComponentSolution:
+    method, part = plan.method, plan.part(component, groups)
+    if method == "auto":
+        method, reason = choose(component, gap)
+        if component.n >= DIRECT_BELOW:
+            trace.add(stage="choice", component=component.number, records=component.n, method=method, reason=reason)
+    if method == "kernel":
+        return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
+    if method == "columns":
+        pieces = plan.pieces(component, groups)
+        return solve_by_columns(component, pieces, options=plan.columns, gap=gap, workers=crew, trace=trace, stop=stop)
+    if method == "benders" and part is not None:
+        return solve_by_benders(
+            component,
+            part,
+            options=plan.benders,
+            gap=gap,
+            workers=crew,
+            trace=trace,
+            stop=stop,
+            checkpoint=plan.checkpoint,
+        )
+    return solve_component(component, options=plan.direct, trace=trace, stop=stop)
