@@ -15,10 +15,11 @@ from rich.console import Console
 from metricdp import __version__
 from metricdp.data import read_matrix, read_rows, road
 from metricdp.data.named import chosen, default_eta, named
+from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.certify import TOTAL_BITS
-from metricdp.mechanism.files import check_writable, load
+from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism, table_loss
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
+import pickle
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -183,3 +186,42 @@ def test_a_table_cannot_be_changed_afterwards():
     mechanism = mdp.exponential(small_problem("grid", seed=1))
     with pytest.raises(ValueError, match="read-only"):
         mechanism.table[0, 0] = 1
+
+
+def test_a_certified_table_cannot_be_changed_from_outside():
+    problem = small_problem("grid", seed=1)
+    outer = np.concatenate([mdp.exponential(problem).table] * 2)
+    mechanism = mdp.Mechanism.of(problem, outer[: problem.n_records])
+    before = mechanism.table.copy()
+    outer[:] = 0
+    assert np.array_equal(mechanism.table, before)
+
+
+def test_copies_are_certified_again():
+    mechanism = mdp.exponential(small_problem("grid", seed=1))
+    for again in (copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))):  # noqa: S301
+        assert np.array_equal(again.table, mechanism.table)
+        assert not again.table.flags.writeable
+    kind, parts = mechanism.__reduce__()
+    spoiled = np.zeros_like(mechanism.table)
+    spoiled[:, 0] = 1 << 63
+    spoiled[0] = np.roll(spoiled[0], 1)
+    with pytest.raises(mdp.CertificationError):
+        kind(spoiled, *parts[1:])
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"epsilon": np.nan}, "positive and finite"),
+        ({"epsilon": -1.0}, "positive and finite"),
+        ({"eta": 0.0}, "eta must be positive"),
+        ({"eta": 50.0}, "not those within eta"),
+        ({"metric": "guess"}, "unknown metric"),
+        ({"graph": mdp.metric.MdpGraph(3, np.zeros((0, 2), dtype=np.int32), np.zeros(0))}, "graph is of 3 records"),
+    ],
+)
+def test_claims_are_checked(change, part):
+    mechanism = mdp.exponential(mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.0, outputs=4))
+    with pytest.raises((mdp.InputError, mdp.CertificationError), match=part):
+        dataclasses.replace(mechanism, has_known_graph=False, **change)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from tests.conftest import DATASETS, small_problem
+from tests.mechanism.independent import is_private
 
 import metricdp as mdp
 from metricdp.mechanism.files import metadata_hash, tensor_hash
+from metricdp.metric import CoordinateMetric
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +106,10 @@ def test_written_whole_or_not_at_all(mechanism, tmp_path, monkeypatch):
     before = (tmp_path / "m.mdp").read_bytes()
 
     def fail(_descriptor):
-        raise OSError("disk full")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(mdp.InputError, match="cannot write"):
         mechanism.save(tmp_path / "m.mdp")
     assert (tmp_path / "m.mdp").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m.mdp"]
@@ -142,10 +146,16 @@ def test_a_changed_byte_is_noticed(path):
     ("change", "part"),
     [
         ({"format": "metricdp-9"}, "metricdp-9"),
-        ({"epsilon": "0x0p+0"}, "must be positive"),
+        ({"epsilon": (0.0).hex()}, "must be positive"),
         ({"epsilon": "nan"}, "must be positive"),
+        ({"epsilon": "0x1p3"}, "as float.hex writes it"),
+        ({"epsilon": "inf"}, "positive and finite"),
+        ({"metric": "Euclidean"}, "unknown metric 'Euclidean'"),
+        ({"metric": ""}, "unknown metric"),
+        ({"loss": (1.0).hex(), "lower_bound": (5.0).hex()}, "0 <= lower bound <= loss"),
+        ({"loss": "nan", "lower_bound": "nan"}, "must be finite"),
         ({"epsilon": "ten"}, "cannot be read"),
-        ({"eta": "-0x1p+0"}, "must be positive"),
+        ({"eta": (-1.0).hex()}, "must be positive"),
         ({"ids": "{"}, "cannot be read"),
         ({"ids": "[1, 2]"}, "not a list of texts"),
         ({"ids": '["a"]'}, "8 records but 1 ids"),
@@ -175,10 +185,45 @@ def test_a_pair_left_out_is_noticed(path):
     assert "not among the protected pairs" in refused(path)
 
 
+def test_pairs_at_exactly_eta_left_out_are_noticed(tmp_path):
+    """All neighbours are at distance eta; without them the identity would pass."""
+    path = tmp_path / "m.mdp"
+    mdp.exponential(mdp.Problem(mdp.data.grid(4, 4), epsilon=1.0, eta=1.0, outputs=16)).save(path)
+    metadata, tensors = unpack(path)
+    for keep in (0, 1):
+        changed = {**tensors, "pairs": tensors["pairs"][:keep], "distances": tensors["distances"][:keep]}
+        changed["table"] = np.eye(16, dtype=np.uint64) << np.uint64(63)
+        pack(path, metadata, changed)
+        assert refused(path)
+
+
+def test_a_file_with_too_few_pairs_is_refused_without_listing_them_all(tmp_path):
+    """5,000 records within eta of one another have 12 million pairs: they are counted, not listed."""
+    path = tmp_path / "m.mdp"
+    records = mdp.data.gaussian(3_000, seed=0)
+    mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=1e-9, outputs=2)).save(path)
+    metadata, tensors = unpack(path)
+    pack(path, {**metadata, "eta": (1e3).hex()}, tensors)
+    tracemalloc.start()
+    assert "more pairs are within eta" in refused(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_ids_that_do_not_fit_are_refused_when_saving(tmp_path):
+    ids = [f"{i}-{'x' * 20_000}" for i in range(2_000)]
+    records = mdp.Records(np.arange(2_000.0), ids=ids, kind="vectors")
+    mechanism = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=1.5, outputs=2))
+    with pytest.raises(mdp.InputError, match="shorten them"):
+        mechanism.save(tmp_path / "m.mdp")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_longer_distance_is_noticed(path):
     metadata, tensors = unpack(path)
     shortest = tensors["distances"].argmin()
-    tensors["distances"][shortest] *= 1.0 + 1e-6
+    tensors["distances"][shortest] *= 1.0 + 1e-12
     pack(path, metadata, tensors)
     assert "is stored" in refused(path)
 
@@ -206,7 +251,7 @@ def test_claimed_sizes_are_checked_before_memory_is_taken(path):
 
 def mutated(generator, original, metadata, tensors, path):
     """One spoiled file: bytes changed, cut, inserted or repeated; or a tensor changed and sealed again."""
-    kind = generator.integers(6)
+    kind = generator.integers(7)
     data = bytearray(original)
     if kind == 0:
         for _ in range(generator.integers(1, 9)):
@@ -223,6 +268,13 @@ def mutated(generator, original, metadata, tensors, path):
         length = struct.unpack("<Q", original[:8])[0]
         for _ in range(generator.integers(1, 4)):
             data[8 + generator.integers(length)] = b'0123456789[]{}",-eU'[generator.integers(19)]
+    elif kind == 5:  # metadata, sealed again
+        key = sorted(set(metadata) - {"sha256", "metadata_sha256"})[generator.integers(len(metadata) - 2)]
+        text = list(metadata[key] or " ")
+        for _ in range(generator.integers(1, 4)):
+            text[generator.integers(len(text))] = "0123456789abcdefpx.+-[]\"'"[generator.integers(25)]
+        pack(path, {**metadata, key: "".join(text)}, tensors)
+        return
     else:
         changed = {name: value.copy() for name, value in tensors.items()}
         name = sorted(changed)[generator.integers(len(changed))]
@@ -231,6 +283,19 @@ def mutated(generator, original, metadata, tensors, path):
         pack(path, metadata, changed)
         return
     path.write_bytes(bytes(data))
+
+
+def has_all_pairs(mechanism) -> bool:
+    """By brute force: every pair within eta is among the protected ones, at a distance that is not too long."""
+    points = mechanism.records.coordinates
+    stored = {tuple(p): d for p, d in zip(mechanism.graph.pairs.tolist(), mechanism.graph.distances, strict=True)}
+    if mechanism.metric not in ("euclidean", "manhattan", "haversine"):
+        return True
+    for i, j in itertools.combinations(range(len(points)), 2):
+        true = CoordinateMetric(mechanism.metric).elementwise(points[i], points[j])
+        if true <= mechanism.eta and not stored.get((i, j), np.inf) <= true * (1 + 1e-11):
+            return False
+    return True
 
 
 def check_fuzzed(path, count, seed):
@@ -247,8 +312,8 @@ def check_fuzzed(path, count, seed):
         except (mdp.FileFormatError, mdp.CertificationError):
             continue
         loaded += 1
-        assert again.certificate.privacy.certified
-        assert again.certificate.privacy.epsilon == again.epsilon
+        assert is_private(again.table, again.graph.pairs, again.graph.distances, again.epsilon)
+        assert has_all_pairs(again)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 200_000  # kB
     assert loaded < count / 2

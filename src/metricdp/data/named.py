@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metricdp.data.gaussian import gaussian
 from metricdp.data.grid import grid
 from metricdp.data.readers import read_records, read_rows, read_streets
+from metricdp.data.readers.files import is_there
 from metricdp.data.road import road
 from metricdp.data.words import WORDS_ETA, words
 from metricdp.errors import InputError
@@ -30,7 +30,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0) -> Records:
     6
     """
     family, _, detail = source.partition(":")
-    if Path(source).exists() or family not in DEFAULT_ETA:
+    if is_there(source) or family not in DEFAULT_ETA:
         return _from_file(source, streets)
     if streets is not None:
         raise InputError(f"--streets {streets} goes with a file of places, not with {source}")
@@ -45,7 +45,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0) -> Records:
 
 def default_eta(source: str) -> float | None:
     """Give the neighbour distance that suits a shipped data set; None for files."""
-    return None if Path(source).exists() else DEFAULT_ETA.get(source.partition(":")[0])
+    return None if is_there(source) else DEFAULT_ETA.get(source.partition(":")[0])
 
 
 def chosen(records: Records, choice: str | None, *, seed: int) -> Records:
@@ -54,11 +54,18 @@ def chosen(records: Records, choice: str | None, *, seed: int) -> Records:
         return records
     if re.fullmatch(r"[+-]?\d+", choice):
         return records.sample(int(choice), seed=seed)
-    return records.select(read_rows(choice))
+    return records.select(read_rows(file_named("--records", choice, "a whole number")))
+
+
+def file_named(option: str, value: str, *words: str) -> str:
+    """Give ``value`` if it names a file that is there; if not, say what else ``option`` takes."""
+    if not is_there(value):
+        raise InputError(f"{option} must be {', '.join(words)} or the path of a file that exists, got {value!r}")
+    return value
 
 
 def _from_file(source: str, streets: str | None) -> Records:
-    if not Path(source).exists():
+    if not is_there(source):
         raise InputError(f"unknown dataset {source!r}, and no such file: use {KNOWN}")
     records = read_records(source)
     if streets is None:

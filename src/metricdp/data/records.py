@@ -86,7 +86,8 @@ class Records:
             "ids": names,
             "prior": weights,
             "kind": kind,
-            "name": name,
+            # a file's name may hold bytes that are no text
+            "name": name.encode("utf-8", "replace").decode("utf-8"),
             "streets": streets,
             "street_nodes": nodes,
         }.items():
@@ -122,6 +123,9 @@ class Records:
                 f"row {int(chosen[outside][0])} does not exist: {self.name} has {self.n} records "
                 f"(rows 0 to {self.n - 1})"
             )
+        values, counts = np.unique(chosen, return_counts=True)
+        if len(values) < len(chosen):
+            raise InputError(f"row {values[counts > 1][0]} is named more than once: name each record once")
         if chosen.size == 0:
             raise InputError("no rows were chosen: name at least one record")
         prior = self.prior[chosen]
@@ -218,6 +222,11 @@ def _check_ids(names: tuple[str, ...], n: int, faults: Faults) -> None:
         seen: set[str] = set()
         double = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         faults.add(f"ids must be unique, but {double!r} occurs more than once: rename or remove one of them")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        broken = next(name for name in names if any("\ud800" <= sign <= "\udfff" for sign in name))
+        faults.add(f"ids must be Unicode text, but {broken!r} holds half a character: rename it")
 
 
 def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.float64]:
@@ -232,7 +241,7 @@ def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.flo
     if fault:
         faults.add(fault)
         return uniform
-    if abs(weights.sum() - 1.0) <= 1e-12:
+    if weights.max() < 2.0 and abs(weights.sum() - 1.0) <= 1e-12:
         return weights  # already scaled: a prior that is saved and loaded stays the same to the last bit
     weights = weights / weights.max()  # first, so that huge weights cannot overflow the sum
     return weights / weights.sum()

@@ -7,16 +7,20 @@ from metricdp.mechanism.ledger import BudgetExceededError, Ledger
 from metricdp.mechanism.mechanism import Certificate, Mechanism, Optimality
 from metricdp.mechanism.memoize import Memoized, memoize
 from metricdp.mechanism.repair import repair
+from metricdp.mechanism.sample import RandomnessError
 from metricdp.mechanism.snap import SnappedReports
+from metricdp.mechanism.store import LedgerError
 
 __all__ = [
     "BudgetExceededError",
     "Certificate",
     "Ledger",
+    "LedgerError",
     "Mechanism",
     "Memoized",
     "Optimality",
     "PrivacyCheck",
+    "RandomnessError",
     "SnappedReports",
     "check_privacy",
     "exponential",

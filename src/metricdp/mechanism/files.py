@@ -6,8 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import math
-import os
-import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,9 +14,9 @@ import numpy as np
 from safetensors.numpy import save as to_safetensors
 
 from metricdp.data.records import Records
+from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
-from metricdp.mechanism.scope import scope_fault
 from metricdp.metric.graph import MdpGraph
 from metricdp.problem.outputs import Outputs
 
@@ -85,28 +84,13 @@ def save(mechanism: Mechanism, path: str | Path) -> None:
     metadata["sha256"] = tensor_hash(tensors)
     metadata["metadata_sha256"] = metadata_hash(metadata)
     data = to_safetensors(tensors, metadata=metadata)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def check_writable(path: str | Path) -> None:
-    """Raise now, before long work, if ``path`` could not be written later."""
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"cannot write {target}: it is a folder; name a file such as {target / 'city.mdp'}")
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
-    if not os.access(target.parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
-        raise InputError(f"cannot write {target}: permission denied; choose another path")
+    header_bytes = int.from_bytes(data[:8], "little")
+    if header_bytes > MAX_HEADER_BYTES:
+        raise InputError(
+            f"the record ids take {header_bytes:,} bytes, a mechanism file has room for {MAX_HEADER_BYTES:,}: "
+            "shorten them"
+        )
+    write_whole(target, data)
 
 
 def load(path: str | Path) -> Mechanism:
@@ -131,30 +115,21 @@ def _load(source: Path) -> Mechanism:
     fields = _checked_metadata(source, metadata, tensors)
     try:
         ids = json.loads(fields["ids"])
-        epsilon, eta = float.fromhex(fields["epsilon"]), float.fromhex(fields["eta"])
+        epsilon, eta = _exact(fields["epsilon"]), _exact(fields["eta"])
         optimality = None
         if "loss" in fields or "lower_bound" in fields:
-            optimality = Optimality(float.fromhex(fields["loss"]), float.fromhex(fields["lower_bound"]))
+            optimality = Optimality(_exact(fields["loss"]), _exact(fields["lower_bound"]))
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({error})") from None
-    if not (math.isfinite(epsilon) and epsilon > 0 and eta > 0):
-        raise FileFormatError(f"{source} is damaged: epsilon {epsilon!r} and eta {eta!r} must be positive")
     if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
         raise FileFormatError(f"{source} is damaged: its record ids are not a list of texts")
     graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
-    if graph.n_pairs and graph.distances.max() > eta:
-        raise FileFormatError(
-            f"{source} is damaged: a neighbour distance {graph.distances.max()!r} exceeds eta {eta!r}"
-        )
     records = Records(
         tensors["records"], ids=ids, prior=tensors["prior"], kind=cast("Kind", fields["kind"]), name=fields["name"]
     )
     given = tensors["outputs"]
     outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
-    fault = scope_fault(records, graph, eta, fields["metric"])
-    if fault:
-        raise FileFormatError(f"{source} is damaged or was edited: {fault}")
-    return Mechanism(
+    mechanism = Mechanism(
         np.array(tensors["table"]),
         records,
         outputs,
@@ -165,6 +140,16 @@ def _load(source: Path) -> Mechanism:
         optimality,
         fields["solver"],
     )
+    object.__setattr__(mechanism, "certificate", replace(mechanism.certificate, is_from_file=True))
+    return mechanism
+
+
+def _exact(text: str) -> float:
+    """Read a hexadecimal float; no other way of writing it will do."""
+    value = float.fromhex(text)
+    if value.hex() != text:
+        raise ValueError(f"{text!r} is not a hexadecimal float as float.hex writes it")
+    return value
 
 
 def _read_header(source: Path) -> tuple[dict[str, Any], int]:

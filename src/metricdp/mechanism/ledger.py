@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 from metricdp.errors import Faults, InputError, MetricDPError
+from metricdp.mechanism.snap import as_points
 from metricdp.mechanism.store import TIMEOUT, SqliteFile, check_holder, check_options, is_number, key_check, keyed
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from numpy.typing import ArrayLike
+
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.snap import SnappedReports
 
 LEDGER_ID = 0x6D64704C  # "mdpL", SQLite's application_id
 # one row per holder and epsilon, however many reports
@@ -179,6 +183,15 @@ class Ledger:
             self.charge(holder, mechanism.epsilon, reports=len(names))
         drawn = mechanism.perturb(names)
         return drawn[0] if one else drawn
+
+    def perturb_points(self, mechanism: Mechanism, holder: str, points: ArrayLike, *, limit: float) -> SnappedReports:
+        """Charge ``holder`` for one fresh report per point, then draw them; see `Mechanism.perturb_points`.
+
+        A refusal for a point beyond ``limit`` is charged as well: that it came is visible.
+        """
+        given = as_points(points, mechanism.records)  # what is no point costs nothing
+        self.charge(holder, mechanism.epsilon, reports=len(given))
+        return mechanism.perturb_points(given, limit=limit)
 
     def exactly_spent(self, holder: str) -> Fraction:
         """Give what ``holder`` has spent, without any rounding."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import CertificationError, InputError
+from metricdp.errors import CertificationError, Faults, InputError
 from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import cumulative, draw
+from metricdp.mechanism.scope import can_be_recomputed, is_known, scope_fault
 from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_records
 from metricdp.metric.distances import CoordinateMetric
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
     from metricdp.problem.outputs import Outputs
     from metricdp.problem.problem import Problem
+
+NOTHING_PROTECTED = "No record has a neighbour within eta: NOTHING is protected. Choose a larger eta."
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Certificate:
     n_components: int
     n_isolated: int
     optimality: Optimality | None = None
+    is_from_file: bool = False
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -62,6 +66,11 @@ class Certificate:
     def lines(self) -> list[str]:
         """Give the certificate in plain words, a line each."""
         check = self.privacy
+        if check.n_pairs == 0:
+            return [
+                "No record has a neighbour within eta: NOTHING is protected. Choose a larger eta.",
+                *self._optimal(),
+            ]
         lines = [
             (
                 f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
@@ -70,21 +79,32 @@ class Certificate:
             ),
             f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
         ]
-        if check.n_pairs == 0:
-            lines.append("No record has a neighbour within eta: NOTHING is protected. Choose a larger eta.")
-        elif self.n_components > 1:
+        if not can_be_recomputed(self.metric):
+            lines.append(f"The pairs are as stored: for the metric {self.metric!r} nobody can tell if one is missing.")
+        if self.n_components > 1:
             lines.append(
                 f"Scope: {self.n_components} components ({self.n_isolated} records without any neighbour); records in "
                 "different components are not protected from one another."
             )
         else:
             lines.append("Scope: one component; every pair of records is protected at its path distance.")
-        if self.optimality is not None:
-            lines.append(
-                f"Optimal within {100 * self.optimality.gap:.3g} %: expected loss {self.optimality.loss:.6g}, "
-                f"no mechanism with this budget can go below {self.optimality.lower_bound:.6g}."
+        return lines + self._optimal()
+
+    def _optimal(self) -> list[str]:
+        best = self.optimality
+        if best is None:
+            return []
+        if self.is_from_file:
+            line = (
+                f"The file claims, and this does not check: expected loss {best.loss:.6g}, lower bound "
+                f"{best.lower_bound:.6g}, so optimal within {100 * best.gap:.3g} %."
             )
-        return lines
+        else:
+            line = (
+                f"Optimal within {100 * best.gap:.3g} %: expected loss {best.loss:.6g}, no mechanism with this budget "
+                f"can go below {best.lower_bound:.6g}."
+            )
+        return [line]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,13 +133,22 @@ class Mechanism:
     optimality: Optimality | None = None
     solver: str = ""
     certificate: Certificate = field(init=False)
+    has_known_graph: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, has_known_graph: bool) -> None:
+        self._check_claims()
+        if not has_known_graph:
+            # whoever gives a graph of their own may have left out pairs
+            fault = scope_fault(self.records, self.graph, self.eta, self.metric)
+            if fault:
+                raise CertificationError(f"the pairs are not those within eta = {self.eta:g}: {fault}")
         if self.table.dtype != np.uint64 or self.table.shape != (self.records.n, self.outputs.n):
             raise InputError(
                 f"a mechanism's table must be uint64 of shape ({self.records.n}, {self.outputs.n}), got "
                 f"{self.table.dtype} of shape {self.table.shape}"
             )
+        # a copy of its own, so that nobody can change what was certified
+        object.__setattr__(self, "table", self.table.copy())
         self.table.setflags(write=False)
         check = check_privacy(self.table, self.graph.pairs, self.graph.distances, self.epsilon)
         if not check.certified:
@@ -129,6 +158,30 @@ class Mechanism:
             check, self.eta, self.metric, self.graph.n_components, int((sizes == 1).sum()), self.optimality
         )
         object.__setattr__(self, "certificate", certificate)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and unpickle through the constructor, which certifies again."""
+        parts = (self.table, self.records, self.outputs, self.graph, self.epsilon, self.eta, self.metric)
+        return Mechanism, (*parts, self.optimality, self.solver)
+
+    def _check_claims(self) -> None:
+        faults = Faults("the mechanism")
+        faults.check(
+            math.isfinite(self.epsilon) and self.epsilon > 0,
+            f"epsilon must be positive and finite, got {self.epsilon!r}",
+        )
+        faults.check(self.eta > 0, f"eta must be positive, got {self.eta!r}")
+        faults.check(is_known(self.metric), f"unknown metric {self.metric!r}: this version cannot say what it protects")
+        faults.check(
+            self.graph.n == self.records.n,
+            f"the graph is of {self.graph.n} records, but there are {self.records.n}",
+        )
+        best = self.optimality
+        faults.check(
+            best is None or (math.isfinite(best.loss) and 0.0 <= best.lower_bound <= best.loss),
+            f"bounds must be finite with 0 <= lower bound <= loss, got {best}",
+        )
+        faults.raise_if_any()
 
     @classmethod
     def of(
@@ -145,6 +198,7 @@ class Mechanism:
             problem.metric.name,
             optimality=optimality,
             solver=solver,
+            has_known_graph=True,
         )
 
     @classmethod
@@ -188,7 +242,10 @@ class Mechanism:
 
     def perturb_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw one output number for each record row, with the operating system's randomness."""
-        return draw(self._steps, np.asarray(rows, dtype=np.int64))
+        chosen = np.asarray(rows)
+        if chosen.size and not np.issubdtype(chosen.dtype, np.integer):
+            raise InputError(f"rows must be whole numbers, got {chosen.dtype}")
+        return draw(self._steps, chosen.astype(np.int64))
 
     def perturb(self, ids: str | Sequence[Any]) -> Any:
         """Draw a report for each record id: the id of the output, or its number if outputs are other points.

@@ -21,6 +21,8 @@ from metricdp.errors import CertificationError, InputError
 from metricdp.metric.closure import close_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.metric.graph import MdpGraph
@@ -54,6 +56,7 @@ def repair(
     epsilon: float,
     *,
     costs: NDArray[np.float64] | None = None,
+    is_due: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.uint64]:
     """Give an exactly private integer table near ``Z``, rows summing to 2^63.
 
@@ -67,11 +70,13 @@ def repair(
         The budget.
     costs
         Prior-weighted losses, shape (N, K): used to choose where to put mass that must go somewhere.
+    is_due
+        Says when to stop polishing: the table is then private as ever, and as near as the time allowed.
     """
     start = _normalised(_checked(Z, graph.n), costs)
     best = _close(start, graph, epsilon)
     if best.mixed > GOOD_ENOUGH and graph.n_pairs:
-        best = _alternate(start, best, graph, epsilon, costs)
+        best = _alternate(start, best, graph, epsilon, costs, is_due)
     return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon)
 
 
@@ -126,12 +131,19 @@ def _keep(sums: NDArray[np.float64], graph: MdpGraph, epsilon: float) -> NDArray
 
 
 def _alternate(
-    Z: NDArray[np.float64], best: _Closed, graph: MdpGraph, epsilon: float, costs: NDArray[np.float64] | None
+    Z: NDArray[np.float64],
+    best: _Closed,
+    graph: MdpGraph,
+    epsilon: float,
+    costs: NDArray[np.float64] | None,
+    is_due: Callable[[], bool],
 ) -> _Closed:
     """Alternate closure and normalisation down the ladder of held-back shares; give the best matrix seen."""
     best_score = _score(best, graph, costs)
     for held_back in LADDER:
         for _ in range(ROUNDS_PER_RUNG):
+            if is_due():
+                return best
             closed = _close(Z, graph, epsilon, held_back=held_back)
             score = _score(closed, graph, costs)
             if score < best_score:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
 LARGEST_FOR_TREE = 1e100  # squares of larger numbers overflow in the tree
 MAX_FUNCTION_RECORDS = 5_000
+ROUNDING = 1e-9  # relative difference of the two ways that a symmetric function may show
 
 
 class Metric(ABC):
@@ -96,6 +98,26 @@ class CoordinateMetric(Metric):
         norm = 1.0 if self.name == "manhattan" else 2.0
         found = tree.query_pairs(radius * (1 + 1e-9) + 1e-15, p=norm, output_type="ndarray")
         return self._measured(points, found, eta)
+
+    def count_within(self, records: Records, eta: float, *, most: int) -> int:
+        """Count the pairs within ``eta`` without listing them; counting may end early once there are above ``most``."""
+        points, n = records.coordinates, records.n
+        is_flat = self.name != "haversine" and points.shape[1] <= MAX_TREE_DIMENSION
+        if is_flat and max(np.abs(points).max(), eta) <= LARGEST_FOR_TREE:
+            tree = cKDTree(points)
+            reach = eta * (1.0 - 1e-9)  # a hair less: what the tree counts is certainly within eta
+            return int(tree.count_neighbors(tree, reach, p=1.0 if self.name == "manhattan" else 2.0) - n) // 2
+        if self.name == "haversine":
+            tree = cKDTree(_on_sphere(points))
+            reach = 2.0 * np.sin(min(eta / (2.0 * EARTH_RADIUS_KM), np.pi / 2)) * (1.0 - 1e-9)
+            return int(tree.count_neighbors(tree, reach) - n) // 2
+        count, block = 0, max(1, CHUNK_ENTRIES // points.size)
+        for start in range(0, n, block):
+            near = self.elementwise(points[start : start + block, None, :], points[None, :, :]) <= eta
+            count += int(np.triu(near, k=1 + start).sum())
+            if count > most:
+                break
+        return count
 
     def _pairs_by_blocks(self, points: NDArray[np.float64], eta: float) -> Pairs:
         n, dimension = points.shape
@@ -227,7 +249,10 @@ class MatrixMetric(Metric):
 
 
 class FunctionMetric(Metric):
-    """A user's function of two coordinate vectors; it is called once for every pair of records.
+    """A user's function of two coordinate vectors; it is called for every pair of records, both ways.
+
+    It must be symmetric. Where rounding makes the two ways differ in the last digits, the smaller distance counts, which
+    asks for more privacy and not less.
 
     Examples
     --------
@@ -245,10 +270,30 @@ class FunctionMetric(Metric):
         return f"FunctionMetric({self.function!r})"
 
     def _measure(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-        value = float(self.function(a, b))
-        if np.isnan(value) or value < 0:
-            raise InputError(f"the distance function gave {value} for {a.tolist()} and {b.tolist()}: it must be >= 0")
+        try:
+            given = self.function(a, b)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(f"the distance function failed for {a.tolist()} and {b.tolist()} ({what})") from error
+        try:
+            value = math.nan if isinstance(given, (str, bytes)) else float(given)
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        if math.isnan(value) or value < 0:
+            raise InputError(
+                f"the distance function gave {given!r:.80} for {a.tolist()} and {b.tolist()}: it must give a number, "
+                "zero or more"
+            )
         return value
+
+    def _measure_both_ways(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+        there, back = self._measure(a, b), self._measure(b, a)
+        if there != back and not abs(there - back) <= ROUNDING * max(there, back):
+            raise InputError(
+                f"distances must be symmetric, but the distance function gave {there} from {a.tolist()} to "
+                f"{b.tolist()} and {back} back: use for example (f(a, b) + f(b, a)) / 2"
+            )
+        return min(there, back)
 
     def pairs_within(self, records: Records, eta: float) -> Pairs:
         if records.n > MAX_FUNCTION_RECORDS:
@@ -258,7 +303,7 @@ class FunctionMetric(Metric):
             )
         points = records.coordinates
         i, j = np.triu_indices(records.n, k=1)
-        distances = np.array([self._measure(points[a], points[b]) for a, b in zip(i, j, strict=True)])
+        distances = np.array([self._measure_both_ways(points[a], points[b]) for a, b in zip(i, j, strict=True)])
         return sorted_pairs(np.column_stack((i, j)), distances, eta)
 
     def to_rows(self, records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -99,4 +99,12 @@ class Outputs:
         if not np.isfinite(points).all():
             row = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
             raise InputError(f"output points must be finite, got {points[row].tolist()} in row {row}")
+        outside = (np.abs(points) > [90.0, 180.0]).any(axis=1) if records.kind == "places" else np.zeros(len(points))
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            raise InputError(
+                f"output points must have a latitude between -90 and 90 and a longitude between -180 and 180 degrees, "
+                f"got {points[row].tolist()} in row {row} ({int(outside.sum())} such rows): check the order of the "
+                "columns and the unit"
+            )
         return cls(points, None)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
-from pathlib import Path
+import io
 from typing import TYPE_CHECKING
 
+from metricdp.data.readers.columns import listed
+from metricdp.data.readers.tables import read_table
+from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from metricdp.mechanism.mechanism import Mechanism
 
 
@@ -19,33 +22,24 @@ def perturb_csv(mechanism: Mechanism, source: Path, target: Path) -> int:
 
     The reports stand alone: the true ids are not written beside them.
     """
-    ids = _read_ids(source)
+    check_writable(target)
+    ids = _read_ids(source, known=set(mechanism.records.ids))
     drawn = mechanism.perturb_rows(mechanism.rows_of(ids))
     names = mechanism.outputs.ids(mechanism.records)
     points = mechanism.outputs.coordinates
     header = ["lat", "lon"] if mechanism.records.kind == "places" else [f"x{d + 1}" for d in range(points.shape[1])]
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["report", *header])
-            writer.writerows([names[k], *(repr(float(v)) for v in points[k])] for k in drawn)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["report", *header])
+    writer.writerows([names[k], *(repr(float(v)) for v in points[k])] for k in drawn)
+    write_whole(target, text.getvalue().encode())
     return len(ids)
 
 
-def _read_ids(source: Path) -> list[str]:
-    try:
-        with source.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
-            if not reader.fieldnames or "id" not in reader.fieldnames:
-                raise InputError(f"{source} has the columns {reader.fieldnames or 'none'}: a column id is needed")
-            return [row["id"] for row in reader]
-    except UnicodeDecodeError:
-        raise InputError(f"{source} is not UTF-8: save it as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"cannot read {source}: {error.strerror}") from None
+def _read_ids(source: Path, *, known: set[str]) -> list[str]:
+    table = read_table(source)
+    columns = [column for column, name in enumerate(table.names) if name.lower() == "id"]
+    if len(columns) != 1:
+        raise InputError(f"{source} has the columns {listed(table.names)}: one column id is needed")
+    # spaces around an id belong to it only if the record's own id has them
+    return [cell if cell in known else cell.strip() for cell in table.columns[columns[0]]]

@@ -11,9 +11,9 @@ import os
 import time
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
-from metricdp.errors import InputError, MissingExtraError
+from metricdp.errors import InputError, MissingExtraError, SolverError
 from metricdp.solve.stop import StoppedError
 
 if TYPE_CHECKING:
@@ -55,17 +55,11 @@ class Workers:
         """Give the answers in the order of the tasks, or None if it is time to stop."""
         futures = [self._submit(function, task) for task in tasks]
         _wait([future for future in futures if future is not None], stop, self.patience)
-        answers: dict[int, Answer] = {}
-        lost, is_late = [], False
-        for number, future in enumerate(futures):
-            if future is not None and future.done() and not future.cancelled() and future.exception() is None:
-                answers[number] = future.result()
-                continue
-            # the worker died, hung, or failed: done here, a task shows its own errors
-            lost.append(number)
-            if future is not None and not future.done():
-                is_late = True
-                future.cancel()
+        answers = {number: future.result() for number, future in enumerate(futures) if _has_answer(future)}
+        lost = [number for number in range(len(tasks)) if number not in answers]
+        late = [future for future in futures if future is not None and not future.done()]
+        for future in late:
+            future.cancel()
         if lost:
             begin = time.monotonic()
             again = None if stop.is_due else self.run_here(function, [tasks[number] for number in lost], stop)
@@ -73,7 +67,7 @@ class Workers:
                 return None
             answers.update(zip(lost, again, strict=True))
             self.n_lost += len(lost)
-            if is_late:
+            if late:
                 # a worker that hangs is not waited for that long again, one that is slow is given more time
                 here = time.monotonic() - begin
                 self.patience = max(min(LEAST_PATIENCE, self.patience), REMOTE_AGAINST_HERE * here)
@@ -98,6 +92,16 @@ class Workers:
             return self.executor.submit(function, task)
         except Exception:  # noqa: BLE001  (a pool whose processes have died or a cluster that is gone takes nothing more)
             return None
+
+
+def _has_answer(future: Future[Answer] | None) -> TypeGuard[Future[Answer]]:
+    """Say whether a task came back with an answer; that the solver failed would be so everywhere, and is raised."""
+    if future is None or not future.done() or future.cancelled():
+        return False
+    error = future.exception()
+    if isinstance(error, SolverError):
+        raise error
+    return error is None
 
 
 def _wait(futures: Sequence[Future[Answer]], stop: Stop, patience: float) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
 
 METHODS = ("auto", "direct", "benders", "columns", "kernel")
+POLISH_SECONDS = 1.0  # for the repair after a limit or Ctrl-C
+GAVE_UP = ("infeasible", "gave up")  # rows of the trace that say that it was not a limit that ended a method
 NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
 
 
@@ -95,7 +97,6 @@ def solve(
     _check_benders(method, partition, n_blocks, checkpoint, resume=resume)
     trace, stop = Trace(listener), Stop(time_limit)
     merged = Merged.of(problem)
-    trace.add(stage="start", **_start_fields(problem, merged))
     plan = Plan(
         method,
         problem,
@@ -109,23 +110,24 @@ def solve(
     )
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
+        trace.add(stage="start", **_start_fields(problem, merged))
         plan.open(checkpoint, resume=resume)
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
-        mechanism = _certified(problem, merged, found, method)
+        mechanism = _certified(problem, merged, found, method, stop)
         if method == "auto" and not _is_reached(mechanism, problem, gap) and found[0].is_complete and not stop.is_due:
             # at very weak privacy the floor of the LP shows: kernels need none
             trace.add(stage="choice", method="columns", reason="the linear program's floor kept the gap open")
             plan.method = "columns"
             found.append(solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop))
-            mechanism = _certified(problem, merged, found, method)
+            mechanism = _certified(problem, merged, found, method, stop)
     optimality = _optimality(mechanism)
     trace.add(stage="certified", lower_bound=optimality.lower_bound, loss=optimality.loss, gap=optimality.gap)
-    is_complete = all(one.is_complete for one in found)
+    has_failed = all(one.is_complete for one in found) or any(row["stage"] in GAVE_UP for row in trace.rows)
     return Result(
         status=Status.OPTIMAL
         if _is_reached(mechanism, problem, gap)
         else Status.FAILED
-        if is_complete
+        if has_failed
         else Status.LIMIT,
         problem=problem,
         mechanism=mechanism,
@@ -151,7 +153,7 @@ def _is_reached(mechanism: Mechanism, problem: Problem, gap: float) -> bool:
     return optimality.gap <= gap or optimality.loss - optimality.lower_bound <= NOTHING * _constant_loss(problem)
 
 
-def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str) -> Mechanism:
+def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str, stop: Stop) -> Mechanism:
     """Repair what was found and some simple mechanisms, take the best, and certify it."""
     candidates = [(solver, one.Z[merged.group]) for one in found]
     # simple ones are the best at the ends of the scale: everybody's cheapest output, or the same output for all
@@ -161,7 +163,12 @@ def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str
         cut_off = found[-1].unfinished[merged.group][:, None]
         simple = np.where(cut_off, _simple_matrix(problem), candidates[0][1])
         candidates.append((f"{solver}, cut off; exponential mechanism where unfinished", simple))
-    tables = [repair(Z, problem.graph, problem.epsilon, costs=problem.costs) for _, Z in candidates]
+    until = time.monotonic() + POLISH_SECONDS
+
+    def is_due() -> bool:
+        return stop.is_due and time.monotonic() > until
+
+    tables = [repair(Z, problem.graph, problem.epsilon, costs=problem.costs, is_due=is_due) for _, Z in candidates]
     losses = [table_loss(table, problem) for table in tables]
     best = int(np.argmin(losses))
     bound = max(one.lower_bound for one in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os.path
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
+def is_there(path: str | PathLike[str]) -> bool:
+    """Say whether anything is at ``path``; nothing is where the name is one that no file can have."""
+    return os.path.exists(path)  # noqa: PTH110  Path.exists raises for a name that is too long
+
+
 def existing_file(path: str | PathLike[str]) -> Path:
     """Give the path if it names a file that is not empty."""
     found = Path(path)
@@ -23,6 +29,8 @@ def existing_file(path: str | PathLike[str]) -> Path:
             raise InputError(f"{found} is a directory: name a file in it")
         if found.stat().st_size == 0 and found.is_file():
             raise InputError(f"{found} is empty: give a file with at least one record")
+    except InputError:
+        raise  # it is a ValueError too, and says all already
     except FileNotFoundError:
         raise InputError(f"there is no file {found}: check the path") from None
     except (OSError, ValueError) as error:

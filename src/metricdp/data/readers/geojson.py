@@ -24,8 +24,9 @@ def read_geojson(path: str | PathLike[str]) -> Records:
         A FeatureCollection of Points (longitude, latitude). Ids come from each feature's ``id`` or its property
         ``id``, weights from its property ``weight``: all features have them or none.
     """
+    text = read_text(path)
     try:
-        document = json.loads(read_text(path))
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is not JSON ({error}): save it as GeoJSON") from None
     features = document.get("features") if isinstance(document, dict) else None

@@ -19,9 +19,10 @@ from metricdp.solve.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.benders.master import Master
 from metricdp.solve.benders.memory import restore, store, store_bounds
 from metricdp.solve.benders.options import SMALLEST_FLOOR
-from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, begin_run, forget_run, solve_block
-from metricdp.solve.bounds import lower_bound
+from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
+from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.components import ComponentSolution
+from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from metricdp.solve.benders.cuts import Cut
     from metricdp.solve.benders.master import MasterPoint
     from metricdp.solve.benders.options import BendersOptions
-    from metricdp.solve.bounds import RowDuals
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.components import Component
     from metricdp.solve.executor import Workers
@@ -71,7 +71,7 @@ def solve_by_benders(
 ) -> ComponentSolution:
     """Solve one component by Benders decomposition over ``partition``."""
     run = _Run(component, partition, options.with_floor_for(component, gap), workers, stop)
-    progress = Progress()
+    progress = Progress(lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings))
     begin_run(run.name, stop)
     try:
         if checkpoint is not None:
@@ -89,7 +89,7 @@ def solve_by_benders(
         # the seed's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
         trace.add(stage="infeasible", component=component.number, records=component.n)
     finally:
-        forget_run(run.name)
+        end_run(run.name)
     if checkpoint is not None:
         store_bounds(checkpoint, component, progress)
     Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
@@ -244,7 +244,7 @@ class _Run:
     def _try(self, Z: NDArray[np.float64], progress: Progress) -> None:
         """Repair a matrix and keep it if it is the best."""
         costs = self.component.costs
-        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs)
+        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs, is_due=lambda: self.stop.is_due)
         private = table / 2.0**63
         loss = math.fsum((costs * private).ravel()) * (1.0 + 2.0**-50)
         if loss < progress.upper_bound:

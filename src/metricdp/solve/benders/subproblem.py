@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.errors import SolverError
+from metricdp.solve import warm
 from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_duals
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.duals import joined, scaled
 from metricdp.solve.lp import LinearProgram
-from metricdp.solve.stop import Stop, StoppedError
+from metricdp.solve.stop import StoppedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.benders.blocks import Block, Bounds
+    from metricdp.solve.stop import Stop
 
 LARGEST_GROWTH = 1e14
 FEASIBLE = 1e-7  # unit sums missed by less count as met
-RUNS_KEPT = 4  # whose warm models a process keeps: it may outlive many runs
 ANOTHER_ALGORITHM = "ipx"
 
 
@@ -165,23 +166,16 @@ def _cut(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: R
     return cut_from_duals("optimality", block, scaled(together, task.scale), block.costs, weight=1.0)
 
 
-# warm models by run and block, those used last at the end; every step on it is atomic, so threads need no lock
-_models: dict[tuple[str, int], BlockModel] = {}
-# of each run that was started in this process: a Ctrl-C here ends its subproblems here
-_stops: dict[str, Stop] = {}
-
-
 def solve_block(task: BlockTask) -> BlockAnswer:
     """Solve a block, on its warm model if this process has one; by another algorithm if the LP solver fails."""
-    stop = _stops.get(task.run) or Stop(task.seconds)
-    # taken out while in use: whoever is given the same block at the same time makes a model of their own
-    model = _models.pop((task.run, task.block.number), None)
+    stop = warm.stop_of(task.run, task.seconds)
+    model = warm.take(task.run, task.block.number)
     try:
         model = model or BlockModel(task)
         answer = model.solve(task, stop)
     except SolverError as error:
         return _by_another_algorithm(task, model, error, stop)
-    _keep(task, model)
+    warm.keep(task.run, task.block.number, model)
     return answer
 
 
@@ -208,27 +202,3 @@ def _written(number: int, model: BlockModel | None) -> str:
     except SolverError as error:
         return f"no file ({error})"
     return name
-
-
-def _keep(task: BlockTask, model: BlockModel) -> None:
-    """Keep a warm model, and those of the runs heard of last."""
-    _models[task.run, task.block.number] = model
-    recent = list(dict.fromkeys(run for run, _ in reversed(list(_models))))
-    for run in recent[RUNS_KEPT:]:
-        _drop(run)
-
-
-def _drop(run: str) -> None:
-    for key in [key for key in list(_models) if key[0] == run]:
-        _models.pop(key, None)
-
-
-def begin_run(run: str, stop: Stop) -> None:
-    """Let the subproblems of a run that are solved in this process end when the run does."""
-    _stops[run] = stop
-
-
-def forget_run(run: str) -> None:
-    """Drop the warm models of a run that has ended."""
-    _stops.pop(run, None)
-    _drop(run)

@@ -1,7 +1,8 @@
 """Columns that are nearly optimal at once: kernels, plateaus and the constant column.
 
 A kernel ``v_j = exp(-epsilon D(., j))`` is the extreme column with its peak at record j, every mDP row as tight as it
-goes. A plateau has its peak on all records whose cheapest output it is. The constant column makes every master feasible.
+goes. A plateau has its peak on all records whose cheapest output it is. The constant column makes every master
+feasible.
 """
 
 from __future__ import annotations

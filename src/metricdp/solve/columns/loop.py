@@ -160,7 +160,8 @@ class _Run:
     def iterate(self, progress: Progress, trace: Trace) -> bool:
         """Do one round; give False if it had to be broken off or nothing improves."""
         begin = time.perf_counter()
-        point = self.box.solve(self.stop, centre=progress.y, radius=self.radius)
+        centre = self.component.costs.min(axis=1) if progress.y is None else progress.y
+        point = self.box.solve(self.stop, centre=centre, radius=self.radius)
         if not point.is_optimal:
             return False
         y = point.y
@@ -172,7 +173,7 @@ class _Run:
             return False
         n_new, is_better = found, progress.lower_bound > before
         pricing_seconds = time.perf_counter() - begin
-        at_edge = np.abs(np.abs(y - progress.y) - self.radius) <= 1e-9 * self.scale
+        at_edge = np.abs(np.abs(y - centre) - self.radius) <= 1e-9 * self.scale
         if is_better:
             progress.y = y
             self.radius = np.where(at_edge, GROW * self.radius, self.radius)

@@ -1,7 +1,7 @@
 """The master over columns: weights x >= 0 with ``sum_j x_j v_j = 1`` in every record, and slack at a price.
 
-Slack columns at prices ``centre + radius`` (missing mass) and ``-(centre - radius)`` (surplus) keep the dual within a box around
-a centre: the box step. Without slack the solution is a mechanism in the cone.
+Slack columns at prices ``centre + radius`` (missing mass) and ``-(centre - radius)`` (surplus) keep the dual within a
+box around a centre: the box step. Without slack the solution is a mechanism in the cone.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class ColumnMaster:
         self.program = LinearProgram(cost, np.zeros(len(cost)), upper, tolerance=TOLERANCE, is_primal=True)
         self.program.be_impatient()
         matrix = np.hstack((np.eye(n), -np.eye(n), pool.V.T))
-        rows, columns = np.nonzero(matrix)
+        rows, columns = (places.astype(np.int32) for places in np.nonzero(matrix))
         starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))[:-1]))
         self.program.add_rows(np.ones(n), np.ones(n), starts, columns, matrix[rows, columns])
 
     def extend(self, places: NDArray[np.int64]) -> None:
         """Add columns of the pool."""
         V = self.pool.V[places]
-        columns, rows = np.nonzero(V)
+        columns, rows = (places.astype(np.int32) for places in np.nonzero(V))
         starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=len(places)))[:-1]))
         self.program.add_columns(self.pool.costs[places] / self.scale, starts, rows, V[columns, rows])
 

@@ -1,8 +1,8 @@
 """Pricing: the best new column for one output at given unit-sum duals.
 
-For output k and duals y: minimise ``(c_k - y) . v`` over members v of the cone with entries at most 1, a linear program with
-n variables and two per row, whose rows enter when they are violated. Its duals are multipliers of mDP rows of output k;
-those of all outputs together give the rigorous lower bound of `bounds.py`, which is at least the classic bound
+For output k and duals y: minimise ``(c_k - y) . v`` over members v of the cone with entries at most 1, a linear program
+with n variables and two per row, whose rows enter when they are violated. Its duals are multipliers of mDP rows of
+output k; those of all outputs together give the rigorous lower bound of `bounds.py`, which is at least the classic bound
 ``sum y + sum_k min(0, price_k)``.
 """
 
@@ -92,7 +92,7 @@ class PriceModel:
 
     def _add(self, cone: Cone, rows: NDArray[np.int64]) -> None:
         m = len(rows)
-        columns = np.column_stack((cone.tail[rows], cone.head[rows])).ravel()
+        columns = np.column_stack((cone.tail[rows], cone.head[rows])).ravel().astype(np.int32)
         values = np.column_stack((np.ones(m), -self.growth[rows])).ravel()
         starts = np.arange(0, 2 * m, 2, dtype=np.int32)
         self.program.add_rows(np.full(m, -np.inf), np.zeros(m), starts, columns, values)
