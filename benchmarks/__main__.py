@@ -8,7 +8,7 @@ import json
 import platform
 from pathlib import Path
 
-NAMES = ("decomposition", "direct_rows", "privacy_rates")
+NAMES = ("columns", "decomposition", "direct_rows", "privacy_rates")
 
 
 def main() -> None:

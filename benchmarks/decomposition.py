@@ -64,16 +64,18 @@ def against_the_full_lp() -> dict:
     rows = {}
     print(f"{name}, epsilon 10, {BLOCKS} blocks, against {full}: {timings[full]}")
     for contestant, timing in timings.items():
+        result = timing.value
         rows[contestant] = {
             "seconds": timing.seconds,
-            "iterations": iterations(timing.value),
-            "gap": timing.value.gap,
+            "iterations": iterations(result),
+            "own_gap": own_gap(result),
+            "certified_gap": result.gap,
             "full_lp_over_this": slowest / timing.median,
             "paper_over_this": PAPER_SECONDS / timing.median,
         }
         print(
-            f"  {contestant}: {timing}, {iterations(timing.value)} iterations, gap {timing.value.gap:.1e}, "
-            f"{slowest / timing.median:.1f} times faster than the full LP"
+            f"  {contestant}: {timing}, {iterations(result)} iterations, gap {own_gap(result):.1e} "
+            f"(certified {result.gap:.1e}), {slowest / timing.median:.1f} times faster than the full LP"
         )
     if name.startswith("Rome"):
         ours = timings["k-m-dv, 1 %"].median
@@ -126,8 +128,8 @@ def more_records() -> dict:
         results["direct, lazy rows"] = mdp.solve(problem, method="direct", gap=0.001)
         for method, result in results.items():
             title = f"{name} {n:,} x 100, epsilon {epsilon:g}, {method}"
-            rows[title] = {"seconds": result.seconds, "iterations": iterations(result), "gap": result.gap}
-            print(f"{title}: {result.seconds:.2f} s, {iterations(result)} iterations, gap {result.gap:.1e}")
+            rows[title] = {"seconds": result.seconds, "iterations": iterations(result), "own_gap": own_gap(result)}
+            print(f"{title}: {result.seconds:.2f} s, {iterations(result)} iterations, gap {own_gap(result):.1e}")
     return rows
 
 
@@ -176,6 +178,12 @@ def benders_rows(result: mdp.Result) -> list[dict]:
 def iterations(result: mdp.Result) -> int:
     """Iterations of the decomposition; rounds of lazy rows in components that are solved directly do not count."""
     return max((row["iteration"] + 1 for row in benders_rows(result)), default=0)
+
+
+def own_gap(result: mdp.Result) -> float:
+    """The gap by the decomposition's own bounds; what is certified in the end can be a simpler and better mechanism."""
+    rows = {row["component"]: row for row in benders_rows(result)}
+    return max((row["gap"] for row in rows.values()), default=result.gap)
 
 
 @dataclass(frozen=True)

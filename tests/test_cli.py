@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
+import io
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import metricdp as mdp
 from metricdp.cli import main
+from metricdp.report.tables import ProgressLine, print_comparison, print_result
 from tests.conftest import linprog_optimum
 
 SOLVE_FIELDS = [
@@ -219,11 +226,241 @@ def test_unwritable_output_is_refused_before_any_work(run, path):
     assert "cannot write" in complaint
 
 
-def test_wrong_options_are_one_plain_line(run):
-    code, text, complaint = run("solve", *GRID, "--epsilon", "much")
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["solve", *GRID, "--epsilon", "much"], ["--epsilon", "valid number", "'much'"]),
+        (["solve", *GRID, "--epsilon=much"], ["--epsilon", "valid number", "'much'"]),
+        (["solve", *GRID, "--epsilon", 1, "--seed", "1.5"], ["--seed", "'1.5'"]),
+        (["solve", *GRID], ["Missing option '--epsilon'"]),
+        (["solve", *GRID, "--epsilon", 1, "--bogus"], ["No such option", "--bogus"]),
+        (["frobnicate"], ["No such command", "'frobnicate'"]),
+        (["verify"], ["Missing argument", "FILE.mdp"]),
+    ],
+)
+def test_wrong_options_are_one_plain_line(run, words, parts):
+    code, text, complaint = run(*words)
     assert (code, text) == (2, "")
-    assert "--epsilon" in complaint
-    assert "valid number" in complaint
+    assert complaint.startswith("error: ")
+    assert complaint.count("\n") == 1
+    assert all(part in complaint for part in parts), complaint
+    code, text, _ = run(*words, "--json")
+    assert code == 2
+    assert json.loads(text)["status"] == "error"
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"metricdp {mdp.__version__}\n", "")
+    for words in (["--help"], ["solve", "--help"]):
+        code, text, complaint = run(*words)
+        assert (code, complaint) == (0, "")
+        assert text.startswith("Usage: ")
+    code, text, complaint = run()
+    assert code == 2
+    assert "Usage: " in text + complaint
+
+
+def test_interrupted(run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("metricdp.cli.named", interrupt)
+    assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; nothing was written\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--loss", "magic", "travel, distance or the path of a file"),
+        ("--prior", "unifrom", "uniform or the path of a file"),
+        ("--outputs", "1.5", "a whole number or the path of a file"),
+        ("--records", "1.5", "a whole number or the path of a file"),
+    ],
+)
+def test_options_say_what_they_take(run, option, value, allowed):
+    code, text, complaint = run("solve", *GRID, "--epsilon", 1, option, value)
+    assert (code, text) == (2, "")
+    assert complaint.startswith(f"error: {option} must be {allowed}")
+    assert complaint.endswith(f"got {value!r}\n")
+
+
+@pytest.mark.parametrize(("status", "part"), [("FAILED", "try --method columns or auto"), ("LIMIT", "--time-limit")])
+def test_the_remedy_fits_the_status(run, monkeypatch, status, part):
+    def solved(problem, **_):
+        return dataclasses.replace(mdp.solve(problem), status=mdp.Status[status])
+
+    monkeypatch.setattr("metricdp.cli.solve", solved)
+    code, _, complaint = run("solve", *GRID, "--epsilon", 1)
+    assert code == 1
+    assert part in complaint
+    assert ("give more time" in complaint) == (status == "LIMIT")
+
+
+ODD = [":smile:", "[red]x", "[/x]", "\x1b[2J", "word \u2028", "plain"]
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """A mechanism whose record ids look like markup, emoji codes and control sequences, each its own report."""
+    records = mdp.Records(np.arange(6.0), ids=ODD, kind="vectors", name="n[red]:smile:\x1b[2J")
+    mdp.solve(mdp.Problem(records, epsilon=1.0, eta=0.5, outputs=6)).mechanism.save(tmp_path / "odd.mdp")
+
+
+@pytest.mark.usefixtures("odd")
+def test_reports_are_printed_as_they_are(run, monkeypatch):
+    assert run("perturb", "odd.mdp", *ODD) == (0, "".join(f"{name}\n" for name in ODD), "")
+    monkeypatch.setattr("_pytest.capture.CaptureIO.isatty", lambda _: True, raising=False)
+    shown = [":smile:", "[red]x", "[/x]", r"\x1b[2J", r"word \u2028", "plain"]
+    assert run("perturb", "odd.mdp", *ODD)[1].split("\n")[:-1] == shown
+
+
+@pytest.mark.usefixtures("odd")
+def test_summaries_show_names_as_they_are(run, tmp_path):
+    code, text, _ = run("verify", "odd.mdp")
+    assert code == 0
+    assert r"n[red]:smile:\x1b[2J" in text
+    assert "\x1b" not in text
+    (tmp_path / "b[red]x:smile:\x1b[2J.csv").write_text("x\n1\n2\n")
+    code, text, complaint = run("solve", "b[red]x:smile:\x1b[2J.csv", "--epsilon", 1, "--eta", 1, "-o", "[x].mdp")
+    assert code == 0
+    assert text.startswith(r"b[red]x:smile:\x1b[2J: 2 records")
+    assert "written to [x].mdp" in text
+    assert "\x1b" not in text + complaint
+    code, _, complaint = run("solve", "[/x]\x1b[2J", "--epsilon", 1)
+    assert code == 2
+    assert r"[/x]\x1b[2J" in complaint
+
+
+def test_metric_names_are_no_markup():
+    def distance(a, b):
+        return abs(float(a[0] - b[0]))
+
+    distance.__name__ = "[/x]:smile:"
+    result = mdp.solve(mdp.Problem(np.arange(3.0), epsilon=1.0, eta=1.0, metric=distance))
+    console = Console(file=io.StringIO())  # with markup on
+    print_result(console, result)
+    print_comparison(console, {"[/x]": 1.0, "[red]": 2.0}, "[km]")
+    text = console.file.getvalue()
+    assert "(function [/x]:smile:)" in text
+    assert "│ [/x] " in text
+    assert "2.0000 [km]" in text
+
+
+def test_progress_elsewhere_than_on_a_terminal_is_short(run):
+    _, _, log = run("demo")
+    stages = [line.split()[2] for line in log.splitlines() if " s  " in line]
+    assert stages[0] == "start"
+    assert stages[-1] == "certified"
+    assert len(stages) < 15
+
+
+def test_progress_has_a_table_for_each_iterative_method():
+    bounds = {"lower_bound": 1.0, "upper_bound": 2.0, "gap": 0.5}
+    columns = {"columns": 40, "new_columns": 7, "master_seconds": 0.1, "pricing_seconds": 0.2, "pure_seconds": 0.3}
+    cuts = {"cuts": {"a": 3}, "infeasible_blocks": 0, "master_rows": 9, "master_seconds": 0.1, "block_seconds": 0.2}
+    console = Console(file=io.StringIO(), width=200)
+    with ProgressLine(console, "solving [/x]") as show:
+        for n in (1, 2):
+            show({"stage": "columns", "seconds": 1.0, "component": 0, "round": n, **bounds, **columns})
+        show({"stage": "benders", "seconds": 1.0, "component": 0, "iteration": 1, **bounds, **cuts})
+        show({"stage": "direct", "seconds": 1.0, "records": 99})
+        show({"stage": "direct", "seconds": 1.0, "records": 100})
+        show({"stage": "patches", "seconds": 1.0})
+    lines = console.file.getvalue().splitlines()
+    assert [line.split()[0] for line in lines] == ["time", "1.00", "1.00", "time", "1.00", "1.00"]
+    assert len(lines[0]) == len(lines[1])
+    assert len(lines[3]) == len(lines[4])
+    assert lines[1].split()[2:] == ["columns", "1", "1", "2", "50.0000", "40", "7", "0.10", "0.20", "0.30"]
+
+
+def test_progress_on_a_terminal_takes_text_as_it_is():
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    with ProgressLine(console, "solving [/x]") as show:
+        show({"stage": "patches", "seconds": 1.0, "reason": "[/x]:smile:\x1b[2J"})
+        show({"stage": "choice", "seconds": 1.0, "reason": "[/x]:smile:\x1b[2J"})
+    assert r"reason [/x]:smile:\x1b[2J" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("words", [["-o", "x", "--trace", "x"], ["-o", "x", "--trace", "y"], ["-o", "data.csv"]])
+def test_one_file_is_not_written_twice_nor_over_the_input(run, tmp_path, words):
+    (tmp_path / "data.csv").write_text("x\n1\n2\n")
+    (tmp_path / "y").symlink_to("x")
+    code, text, complaint = run("solve", "data.csv", "--epsilon", 1, "--eta", 1, *words)
+    assert (code, text) == (2, "")
+    assert "both name" in complaint
+    assert not (tmp_path / "x").exists()
+    assert (tmp_path / "data.csv").read_text() == "x\n1\n2\n"
+
+
+@pytest.fixture
+def mechanism(run):
+    run("solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "-o", "g.mdp")
+
+
+@pytest.mark.usefixtures("mechanism")
+def test_reports_are_not_written_over_the_input(run, tmp_path):
+    (tmp_path / "in.csv").write_text("id\nr00c00\n")
+    for source, target in (("in.csv", "./in.csv"), ("in.csv", "g.mdp")):
+        code, text, complaint = run("perturb", "g.mdp", "--input", source, "--output", target)
+        assert (code, text) == (2, "")
+        assert "both name" in complaint
+    os.mkfifo(tmp_path / "pipe")
+    code, text, complaint = run("perturb", "g.mdp", "--input", "in.csv", "--output", "pipe")
+    assert (code, text) == (2, "")
+    assert "pipe" in complaint
+    (tmp_path / "link.csv").symlink_to("place.csv")
+    assert run("perturb", "g.mdp", "--input", "in.csv", "--output", "link.csv")[0] == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len((tmp_path / "place.csv").read_text().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("mechanism")
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"name,id\na,r00c00\nb\n", ["line 3 has 1 cells"]),
+        (b"id\n" + b"x" * 200_000 + b"\n", ["line 2 is not CSV", "field"]),
+        (b"name\na\n", ["'name'", "one column id is needed"]),
+        (b"id,id\na,b\n", ["one column id is needed"]),
+        (b"id\n\xff\n", ["UTF-8"]),
+        (b"", ["empty"]),
+        (b"\x1f\x8bnothing", ["damaged gzip"]),
+    ],
+)
+def test_bad_inputs_of_perturb(run, tmp_path, content, parts):
+    (tmp_path / "in.csv").write_bytes(content)
+    code, text, complaint = run("perturb", "g.mdp", "--input", "in.csv", "--output", "out.csv")
+    assert (code, text) == (2, "")
+    assert complaint.count("\n") == 1
+    assert all(part in complaint for part in parts), complaint
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.usefixtures("mechanism")
+def test_perturb_reads_what_spreadsheets_write(run, tmp_path):
+    content = b"\xef\xbb\xbfname, ID \r\na,r00c00\r\nb, r01c01 \r\n"
+    for data in (content, gzip.compress(content)):
+        (tmp_path / "in.csv").write_bytes(data)
+        assert run("perturb", "g.mdp", "--input", "in.csv", "--output", "out.csv")[0] == 0
+        assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_file_name_that_is_no_text(run, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")
+    Path(path).write_text("x\n1\n2\n")
+    code, text, _ = run("solve", path, "--epsilon", 1, "--eta", 1, "-o", os.fsdecode(b"\xe9.mdp"))
+    assert code == 0
+    assert text.startswith("caf?: 2 records")
+    assert r"written to \udce9.mdp" in text
+    assert run("verify", os.fsdecode(b"\xe9.mdp"))[0] == 0
+
+
+def test_a_doubled_row_of_the_records_is_named(run, tmp_path):
+    (tmp_path / "rows.csv").write_text("1\n7\n7\n")
+    code, _, complaint = run("solve", *GRID, "--epsilon", 1, "--records", "rows.csv")
+    assert code == 2
+    assert "row 7 is named more than once" in complaint
 
 
 def test_json_errors_are_one_object_too(run):

@@ -7,15 +7,16 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from metricdp import __version__
 from metricdp.data import read_matrix, read_rows, road
-from metricdp.data.named import chosen, default_eta, named
-from metricdp.data.writing import check_writable
+from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.readers.files import is_there
+from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.certify import TOTAL_BITS
@@ -24,11 +25,19 @@ from metricdp.mechanism.mechanism import Mechanism, table_loss
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.csv_reports import perturb_csv
-from metricdp.report.tables import ProgressLine, print_certificate, print_comparison, print_result
+from metricdp.report.tables import (
+    ProgressLine,
+    print_certificate,
+    print_comparison,
+    print_line,
+    print_result,
+    printable,
+)
 from metricdp.solve import METHODS, BendersOptions, DirectOptions, Result, Status, solve
 from metricdp.solve.lp import ALGORITHMS
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
+INTERRUPTED = 130  # what typer makes of Ctrl-C
 DEMO_FILE = "metricdp-demo.mdp"
 
 app = typer.Typer(
@@ -39,7 +48,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out, err = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE.mdp", help="A mechanism file.")]
@@ -87,20 +97,27 @@ def solve_command(
     as_json: JsonOption = False,
 ) -> None:
     """Find the best mechanism for DATA, certify it, and write it to a file."""
-    for path in (output, trace):
-        if path is not None:
-            check_writable(path)
+    _check_targets(
+        {"--output": output, "--trace": trace},
+        {
+            "DATA": source,
+            "--records": records,
+            "--outputs": outputs,
+            "--loss": loss,
+            "--prior": prior,
+            "--streets": streets,
+        },
+    )
     seed = _whole(seed)
     chosen_records = chosen(named(source, streets=streets, seed=seed), records, seed=seed)
     if prior is not None:
-        weights = [1.0] * chosen_records.n if prior == "uniform" else read_matrix(prior).ravel()
-        chosen_records = chosen_records.with_prior(weights)
+        chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
     problem = Problem(
         chosen_records,
         epsilon=epsilon,
         eta=_eta(eta, source),
         outputs=_outputs(outputs),
-        loss=loss if loss in (None, "travel", "distance") else read_matrix(loss),
+        loss=_loss(loss),
         metric=metric,
         seed=seed,
     )
@@ -124,15 +141,15 @@ def solve_command(
     if output is not None:
         result.mechanism.save(output)
     if trace is not None:
-        trace.write_text(result.trace.json_lines() + "\n", encoding="utf-8")
+        write_whole(trace, (result.trace.json_lines() + "\n").encode())
     if as_json:
         _print_json(_solve_fields(result, output))
     else:
         print_result(out, result)
         if output is not None:
-            out.print(f"written to {output}")
+            print_line(out, f"written to {output}")
         if result.status is not Status.OPTIMAL:
-            err.print(f"the gap {gap:g} was not reached: give more time (--time-limit) or accept a larger --gap")
+            print_line(err, f"the gap {gap:g} was not reached: {_remedy(result.status)}")
     if result.status is not Status.OPTIMAL:
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -145,12 +162,12 @@ def verify(file: FileArgument, as_json: JsonOption = False) -> None:
     except CertificationError as error:
         if as_json:
             _print_json({"certified": False, "file": str(file), "error": str(error)})
-        err.print(f"NOT PRIVATE: {error}", markup=False)
+        print_line(err, f"NOT PRIVATE: {error}")
         raise typer.Exit(ANSWER_IS_NO) from None
     if as_json:
         _print_json(_verify_fields(mechanism))
     else:
-        out.print(repr(mechanism), markup=False)
+        print_line(out, repr(mechanism))
         print_certificate(out, mechanism)
 
 
@@ -165,22 +182,21 @@ def perturb(
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
     if bool(ids) == bool(source) or (source is None) != (target is None):
         raise InputError("give either record ids, or both --input CSV and --output CSV")
-    if target is not None:
-        check_writable(target)
+    _check_targets({"--output": target}, {"--input": source, "FILE.mdp": file})
     mechanism = load(file)
     if source is not None and target is not None:
         count = perturb_csv(mechanism, source, target)
         if as_json:
             _print_json({"reports": count, "file": str(target), "epsilon": mechanism.epsilon})
         else:
-            out.print(f"{count} reports written to {target}")
+            print_line(out, f"{count} reports written to {target}")
         return
     reports = mechanism.perturb(ids or [])
     if as_json:
         _print_json({"reports": reports, "epsilon": mechanism.epsilon})
     else:
-        for report in reports:
-            out.print(report, markup=False)
+        shown = map(printable, reports) if sys.stdout.isatty() else reports
+        sys.stdout.write("".join(f"{report}\n" for report in shown))
 
 
 @app.command()
@@ -199,15 +215,15 @@ def demo(as_json: JsonOption = False) -> None:
     print_result(out, result)
     print_comparison(out, losses, "km")
     true = problem.records.ids[0]
-    out.print(f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
-    out.print(f"The mechanism is in {DEMO_FILE}. Check it again with: metricdp verify {DEMO_FILE}")
+    print_line(out, f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
+    print_line(out, f"The mechanism is in {DEMO_FILE}. Check it again with: metricdp verify {DEMO_FILE}")
     if result.status is not Status.OPTIMAL:
         raise typer.Exit(ANSWER_IS_NO)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        out.print(f"metricdp {__version__}")
+        print_line(out, f"metricdp {__version__}")
         raise typer.Exit
 
 
@@ -219,6 +235,18 @@ def options(
     ] = False,
 ) -> None:
     """Optimal metric differential privacy that is proved, not promised."""
+
+
+def _check_targets(targets: dict[str, Path | None], sources: dict[str, str | Path | None]) -> None:
+    """Refuse files that cannot be written, and two options that name one file where one of them writes it."""
+    taken = {Path(path).resolve(): option for option, path in sources.items() if path is not None and is_there(path)}
+    for option, path in targets.items():
+        if path is None:
+            continue
+        check_writable(path)
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            raise InputError(f"{other} and {option} both name {path}: give {option} a file of its own")
 
 
 def _whole(seed: int) -> int:
@@ -243,7 +271,25 @@ def _preset(name: str) -> BendersOptions:
 def _outputs(choice: str | None) -> Any:
     if choice is None:
         return None
-    return int(choice) if re.fullmatch(r"[+-]?\d+", choice) else read_rows(choice)
+    if re.fullmatch(r"[+-]?\d+", choice):
+        return int(choice)
+    return read_rows(file_named("--outputs", choice, "a whole number"))
+
+
+def _weights(prior: str, n: int) -> Any:
+    return [1.0] * n if prior == "uniform" else read_matrix(file_named("--prior", prior, "uniform")).ravel()
+
+
+def _loss(loss: str | None) -> Any:
+    if loss in (None, "travel", "distance"):
+        return loss
+    return read_matrix(file_named("--loss", str(loss), "travel", "distance"))
+
+
+def _remedy(status: Status) -> str:
+    if status is Status.FAILED:
+        return "more time would not help; try --method columns or auto, or accept a larger --gap"
+    return "give more time (--time-limit) or accept a larger --gap"
 
 
 def _solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
@@ -301,24 +347,45 @@ def _jsonable(value: Any) -> Any:
 def main() -> None:
     """Run the command line and turn every error into one line and an exit code."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
     except CertificationError as error:
         _fail(error, ANSWER_IS_NO)
     except MetricDPError as error:
         _fail(error, PROGRAM_FAILED)
-    except KeyboardInterrupt:
-        _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except Exception as error:
+        if hasattr(error, "format_message"):  # typer's: an option or argument that cannot be understood
+            _complain(error)
         if os.environ.get("METRICDP_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}"
         _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
+    if code == INTERRUPTED:
+        _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
+    sys.exit(code or 0)
 
 
-def _fail(error: MetricDPError, code: int) -> None:
-    err.print(f"error: {error}", markup=False)
+def _complain(error: Any) -> NoReturn:
+    """Say in one line which option or argument is wrong; without any words at all, show the help."""
+    if len(sys.argv) == 1:
+        error.show()
+        sys.exit(WRONG_INPUT)
+    message = " ".join(error.format_message().split()).rstrip(".")
+    given = [
+        word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
+        for option in getattr(getattr(error, "param", None), "opts", ())
+        for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True)
+        if word == option or word.startswith(f"{option}=")
+    ]
+    value = f", got {given[-1]!r}" if given else ""
+    _fail(InputError(f"{message}{value}; see metricdp --help"), WRONG_INPUT)
+
+
+def _fail(error: MetricDPError, code: int) -> NoReturn:
+    print_line(err, f"error: {error}")
     if "--json" in sys.argv:
         _print_json({"status": "error", "error": str(error)})
     sys.exit(code)

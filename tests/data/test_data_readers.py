@@ -320,3 +320,21 @@ def test_geo_frames_are_converted_to_degrees():
 def test_geo_frames_of_other_shapes_are_refused(geometry):
     with pytest.raises(InputError, match="row 1 of the GeoDataFrame is"):
         as_records(gpd.GeoDataFrame(geometry=[Point(0, 0), geometry]))
+
+
+@pytest.mark.parametrize("reader", [read_records, read_geojson])
+def test_each_fault_is_said_once(write, tmp_path, reader):
+    empty = write("", "empty.geojson")
+    with pytest.raises(InputError) as caught:
+        reader(empty)
+    assert str(caught.value) == f"{empty} is empty: give a file with at least one record"
+    with pytest.raises(InputError) as caught:
+        reader(tmp_path)
+    assert str(caught.value) == f"{tmp_path} is a directory: name a file in it"
+
+
+def test_text_that_is_not_utf8_is_not_called_bad_json(write):
+    with pytest.raises(FileFormatError) as caught:
+        read_geojson(write(b"\xff", "a.geojson"))
+    assert "is not UTF-8 text" in str(caught.value)
+    assert "is not JSON" not in str(caught.value)

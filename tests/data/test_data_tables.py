@@ -133,9 +133,9 @@ def test_many_columns_do_not_flood_the_message():
 def test_forty_thousand_rows_take_well_below_a_second(write):
     rows = np.random.default_rng(0).uniform(-90, 90, (43_160, 2))
     path = write("lat,lon\n" + "".join(f"{a:.7f},{b:.7f}\n" for a, b in rows))
-    started = time.perf_counter()
+    started = time.process_time()
     assert read_csv(path).n == 43_160
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 @needs_rome

@@ -21,8 +21,9 @@ import pytest
 from metricdp.data import Records, grid
 from metricdp.errors import FileFormatError, InputError
 from metricdp.mechanism.baselines import exponential
-from metricdp.mechanism.ledger import BudgetExceededError, Ledger, LedgerError
+from metricdp.mechanism.ledger import BudgetExceededError, Ledger
 from metricdp.mechanism.memoize import Memoized, fingerprint, memoize
+from metricdp.mechanism.store import LedgerError
 from metricdp.problem import Problem
 
 KEY = b"a key of 32 bytes for the tests."

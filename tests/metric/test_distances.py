@@ -114,6 +114,40 @@ def test_bad_matrices(matrix, part):
         MatrixMetric(matrix)
 
 
+def away(a, b):
+    return float(b[0] - a[0]) if b[0] > a[0] else 2.0 * float(a[0] - b[0])
+
+
+def broken(*_):
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (away, ["symmetric", "gave 3.0 from [1.0] to [4.0] and 6.0 back"]),
+        (lambda a, b: math.inf if a[0] < b[0] else 1.0, ["symmetric", "gave inf", "and 1.0 back"]),
+        (lambda *_: None, ["gave None for [1.0] and [4.0]", "a number"]),
+        (lambda *_: "3", ["gave '3' for [1.0] and [4.0]", "a number"]),
+        (lambda *_: 1j, ["gave 1j for [1.0] and [4.0]", "a number"]),
+        (lambda *_: -1.0, ["gave -1.0 for [1.0] and [4.0]", "zero or more"]),
+        (lambda *_: math.nan, ["gave nan for [1.0] and [4.0]"]),
+        (broken, ["failed for [1.0] and [4.0]", "ZeroDivisionError: division by zero"]),
+    ],
+)
+def test_bad_functions(function, parts):
+    records = mdp.Records([[1.0], [4.0]], kind="vectors")
+    with pytest.raises(mdp.InputError) as caught:
+        FunctionMetric(function).pairs_within(records, 10.0)
+    assert all(part in str(caught.value) for part in parts), caught.value
+
+
+def test_of_two_ways_that_differ_by_rounding_the_smaller_counts():
+    records = mdp.Records([[1.0], [4.0]], kind="vectors")
+    metric = FunctionMetric(lambda a, b: 3.0 if a[0] < b[0] else math.nextafter(3.0, 0.0))
+    assert metric.pairs_within(records, 10.0)[1].tolist() == [math.nextafter(3.0, 0.0)]
+
+
 def test_whole_city_of_neighbours(rome):
     """43,160 points: 18.9 million pairs without an N x N matrix."""
     records = mdp.data.read_records(rome / "nodes.csv.gz")

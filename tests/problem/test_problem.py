@@ -99,3 +99,13 @@ def test_same_seed_same_problem():
     )
     assert np.array_equal(first.loss, second.loss)
     assert not np.array_equal(first.outputs.rows, other.outputs.rows)
+
+
+@pytest.mark.parametrize("point", [[11.97, 257.7], [91.0, 0.0], [-90.5, 0.0], [0.0, -181.0]])
+def test_output_points_of_places_must_be_on_the_earth(point):
+    places = mdp.Records([[57.7, 11.97], [57.71, 11.98]])
+    with pytest.raises(mdp.InputError, match="latitude between -90 and 90") as caught:
+        Outputs.of([[57.7, 11.97], point], places, seed=0)
+    assert f"got {point} in row 1" in str(caught.value)
+    assert Outputs.of([[90.0, -180.0]], places, seed=0).n == 1
+    assert Outputs.of([point], mdp.Records([[0.0, 0.0]], kind="vectors"), seed=0).n == 1

@@ -76,7 +76,7 @@ def repair(
     start = _normalised(_checked(Z, graph.n), costs)
     best = _close(start, graph, epsilon)
     if best.mixed > GOOD_ENOUGH and graph.n_pairs:
-        best = _alternate(start, best, graph, epsilon, costs, is_due)
+        best = _alternate(start, best, graph, epsilon, costs=costs, is_due=is_due)
     return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon)
 
 
@@ -135,6 +135,7 @@ def _alternate(
     best: _Closed,
     graph: MdpGraph,
     epsilon: float,
+    *,
     costs: NDArray[np.float64] | None,
     is_due: Callable[[], bool],
 ) -> _Closed:

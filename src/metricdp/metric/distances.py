@@ -251,8 +251,8 @@ class MatrixMetric(Metric):
 class FunctionMetric(Metric):
     """A user's function of two coordinate vectors; it is called for every pair of records, both ways.
 
-    It must be symmetric. Where rounding makes the two ways differ in the last digits, the smaller distance counts, which
-    asks for more privacy and not less.
+    It must be symmetric. Where rounding makes the two ways differ in the last digits, the smaller distance counts: it
+    asks for more privacy, not less.
 
     Examples
     --------
@@ -288,7 +288,7 @@ class FunctionMetric(Metric):
 
     def _measure_both_ways(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
         there, back = self._measure(a, b), self._measure(b, a)
-        if there != back and not abs(there - back) <= ROUNDING * max(there, back):
+        if not math.isclose(there, back, rel_tol=ROUNDING):
             raise InputError(
                 f"distances must be symmetric, but the distance function gave {there} from {a.tolist()} to "
                 f"{b.tolist()} and {back} back: use for example (f(a, b) + f(b, a)) / 2"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,24 +17,43 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 
-SHOWN_ALWAYS = ("start", "benders", "certified")
-BENDERS_HEADER = (
-    "       time              iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
-    "    master    blocks"
-)
+SHOWN = ("start", "choice", "benders", "columns", "trouble", "gave up", "infeasible", "certified")
+LARGE_COMPONENT = 100  # records from which on the steps of the direct method are worth a line each
+HEADERS = {
+    "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
+    "    master    blocks",
+    "columns": "       time                round  lower bound  upper bound     gap %  columns      new    master"
+    "   pricing      pure",
+}
+
+
+def printable(text: str) -> str:
+    r"""Give ``text`` as a terminal may show it: whatever is no printable character is escaped.
+
+    Examples
+    --------
+    >>> printable("home \x1b[2J")
+    'home \\x1b[2J'
+    """
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print one line as it is: names from files hold no markup, no emoji codes and no control characters."""
+    console.print(printable(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 class ProgressLine:
-    """Shows the rows of a trace as they come: a live line on a terminal, a line each elsewhere."""
+    """Shows the rows of a trace as they come: the main ones as lines, and on a terminal each in turn as a live line."""
 
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
         self._spinner: Spinner | None = None
-        self._has_header = False
+        self._header = ""
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self._spinner = self.console.status(self.title)
+            self._spinner = self.console.status(Text(self.title))
             self._spinner.start()
         return self
 
@@ -45,17 +65,17 @@ class ProgressLine:
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row."""
-        if row["stage"] == "benders" and not self._has_header:
-            self._has_header = True
-            self._print(BENDERS_HEADER)
         line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {_fields(row)}"
-        if self._spinner is None or row["stage"] in SHOWN_ALWAYS:
-            self._print(line)
+        if row["stage"] in SHOWN or (row["stage"] == "direct" and row["records"] >= LARGE_COMPONENT):
+            self._show_header(HEADERS.get(row["stage"], self._header))
+            print_line(self.console, line)
         if self._spinner is not None:
-            self._spinner.update(f"{self.title}  {line}")
+            self._spinner.update(Text(f"{self.title}  {printable(line)}"))
 
-    def _print(self, line: str) -> None:
-        self.console.print(line, markup=False)
+    def _show_header(self, header: str) -> None:
+        if header != self._header:
+            self._header = header
+            print_line(self.console, header)
 
 
 def _fields(row: dict[str, Any]) -> str:
@@ -64,6 +84,12 @@ def _fields(row: dict[str, Any]) -> str:
             f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
             f"{sum(row['cuts'].values()):6d}  {row['infeasible_blocks']:10d}  {row['master_rows']:7d}  "
             f"{row['master_seconds']:8.2f}  {row['block_seconds']:8.2f}"
+        )
+    if row["stage"] == "columns":
+        return (
+            f"{row['round']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
+            f"{row['columns']:7d}  {row['new_columns']:7d}  {row['master_seconds']:8.2f}  "
+            f"{row['pricing_seconds']:8.2f}  {row['pure_seconds']:8.2f}"
         )
     return "  ".join(f"{key} {_short(value)}" for key, value in row.items() if key not in ("stage", "seconds"))
 
@@ -79,13 +105,15 @@ def _short(value: Any) -> str:
 def print_result(console: Console, result: Result) -> None:
     """Print what a run found, and both certificates."""
     problem = result.problem
-    console.print(
+    print_line(
+        console,
         f"{problem.records.name}: {problem.n_records} records x {problem.n_outputs} outputs, "
-        f"epsilon {problem.epsilon:g}, eta {problem.eta:g} ({problem.metric.name}), loss: {problem.loss_name}"
+        f"epsilon {problem.epsilon:g}, eta {problem.eta:g} ({problem.metric.name}), loss: {problem.loss_name}",
     )
-    console.print(
+    print_line(
+        console,
         f"{result.status.value} by {result.method} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
-        f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %"
+        f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %",
     )
     print_certificate(console, result.mechanism)
 
@@ -93,7 +121,7 @@ def print_result(console: Console, result: Result) -> None:
 def print_certificate(console: Console, mechanism: Mechanism) -> None:
     """Print a mechanism's certificate in plain words."""
     for line in mechanism.certificate.lines():
-        console.print(f"  {line}")
+        print_line(console, f"  {line}")
 
 
 def print_comparison(console: Console, losses: dict[str, float], unit: str) -> None:
@@ -102,5 +130,5 @@ def print_comparison(console: Console, losses: dict[str, float], unit: str) -> N
     best = min(losses.values())
     for name, loss in sorted(losses.items(), key=lambda item: item[1]):
         excess = "best" if loss == best else f"+{100 * (loss / best - 1):.1f} %" if best > 0 else "–"
-        table.add_row(name, f"{loss:.4f} {unit}".rstrip(), excess)
+        table.add_row(Text(printable(name)), Text(printable(f"{loss:.4f} {unit}".rstrip())), excess)
     console.print(table)

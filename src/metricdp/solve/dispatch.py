@@ -65,22 +65,20 @@ class Plan:
     partitioner: str = "k-m-dv"
     n_blocks: int | None = None
     seed: int = 0
+    first: NDArray[np.float64] | None = None
     partition: Partition | None = None
     checkpoint: Checkpoint | None = None
 
     def open(self, folder: str | Path | None, *, resume: bool) -> None:
         """Divide the records if the method needs it, and open the checkpoint."""
-        if self.method != "benders":
-            return
-        self.partition = self.divide(np.arange(self.merged.graph.n), self.merged.graph, self.partitioner, self.n_blocks)
+        graph = self.merged.graph
+        if self.method == "benders":
+            self.partition = self.divide(np.arange(graph.n), graph, self.partitioner, self.n_blocks)
         if folder is not None:
+            blocks = None if self.partition is None else self.partition.block_of
+            options = (replace(self.benders, max_iterations=1), replace(self.columns, max_rounds=1))
             own = fingerprint(
-                self.problem.epsilon,
-                self.merged.costs,
-                self.merged.graph.pairs,
-                self.merged.graph.distances,
-                self.partition.block_of,
-                replace(self.benders, max_iterations=1),
+                self.method, self.problem.epsilon, self.merged.costs, graph.pairs, graph.distances, blocks, options
             )
             self.checkpoint = Checkpoint(folder, own, resume=resume)
 
@@ -184,7 +182,17 @@ def _solve_one(
         return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
     if method == "columns":
         pieces = plan.pieces(component, groups)
-        return solve_by_columns(component, pieces, options=plan.columns, gap=gap, workers=crew, trace=trace, stop=stop)
+        return solve_by_columns(
+            component,
+            pieces,
+            options=plan.columns,
+            gap=gap,
+            workers=crew,
+            trace=trace,
+            stop=stop,
+            first=None if plan.first is None else plan.first[groups],
+            checkpoint=plan.checkpoint,
+        )
     if method == "benders" and part is not None:
         return solve_by_benders(
             component,

@@ -28,8 +28,9 @@ ALGORITHMS = ("simplex", "ipx", "hipo")
 SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
 LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
 LISTEN_SECONDS = 0.05
+GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO can be deaf for a minute
 ATTEMPTS = 4
-PRIMAL_SIMPLEX = 4
+DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 FIRST_PATIENCE = 2.0
 HOT_AGAINST_COLD = 3.0
 STOPPED = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
@@ -77,9 +78,7 @@ class LinearProgram:
         self._set("primal_feasibility_tolerance", tolerance)
         self._set("dual_feasibility_tolerance", tolerance)
         self._set("solver", algorithm)
-        if is_primal:
-            # new columns and new costs leave a point feasible: go on from it by the primal simplex method
-            self._set("simplex_strategy", PRIMAL_SIMPLEX)
+        self.is_primal = is_primal
         if algorithm != "simplex":
             self._set("run_crossover", "off")
             self._set("ipm_optimality_tolerance", 1e-8)
@@ -160,7 +159,8 @@ class LinearProgram:
         for attempt in range(ATTEMPTS):
             self._prepare(attempt)
             begin = time.monotonic()
-            self._run(stop, at_most=self._patience if attempt == 0 else np.inf)
+            if not self._run(stop, at_most=self._patience if attempt == 0 else np.inf):
+                return LpSolution(False, np.zeros(self.n_columns), np.zeros(self.n_rows), "abandoned", 0)
             status = self._highs.getModelStatus()
             self._recover(attempt)
             if attempt > 0:
@@ -179,6 +179,7 @@ class LinearProgram:
         """Before another attempt: forget the basis that it stumbled over, then try other ways."""
         if attempt > 0:
             self._highs.clearSolver()
+            self._set("simplex_strategy", DUAL_SIMPLEX)
         if attempt == 2:
             self._set("presolve", "off")
         elif attempt == 3:
@@ -188,6 +189,9 @@ class LinearProgram:
 
     def _recover(self, attempt: int) -> None:
         """After it: back to the usual way."""
+        if self.is_primal:
+            # new columns and new costs leave the point feasible: go on from it by the primal simplex method
+            self._set("simplex_strategy", PRIMAL_SIMPLEX)
         if attempt == 2:
             self._set("presolve", "choose")
         elif attempt == 3 and self.algorithm == "simplex":
@@ -209,22 +213,26 @@ class LinearProgram:
         iterations = max(info.simplex_iteration_count, 0) + max(info.ipm_iteration_count, 0)
         return LpSolution(is_optimal, x, dual, status, iterations)
 
-    def _run(self, stop: Stop | None, *, at_most: float) -> None:
+    def _run(self, stop: Stop | None, *, at_most: float) -> bool:
+        """Run the solver; give False if it did not end when it had to: nobody may touch the model then."""
         seconds = min(at_most, np.inf if stop is None else stop.seconds_left)
         # HiGHS counts the run time of all runs of a model together
         self._set("time_limit", self._highs.getRunTime() + max(seconds, 0.01))
         if stop is None:
             self._highs.run()
-            return
+            return True
         with stop.telling(self._hurry):
             if threading.current_thread() is not threading.main_thread():
                 self._highs.run()
-                return
+                return True
             # in a thread, so that this one can hear Ctrl-C
             thread = threading.Thread(target=self._highs.run, daemon=True)
             thread.start()
-            while thread.is_alive():
+            due = np.inf
+            while thread.is_alive() and time.monotonic() < due + GRACE_SECONDS:
                 thread.join(LISTEN_SECONDS)
+                due = min(due, time.monotonic()) if stop.is_due else np.inf
+            return not thread.is_alive()
 
     def _hurry(self) -> None:
         """Make a run that is under way end: its time limit is read between iterations and in presolve."""

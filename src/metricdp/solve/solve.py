@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
 
 METHODS = ("auto", "direct", "benders", "columns", "kernel")
-POLISH_SECONDS = 1.0  # for the repair after a limit or Ctrl-C
+POLISH_SECONDS = 0.5  # for the repair after a limit or Ctrl-C
 GAVE_UP = ("infeasible", "gave up")  # rows of the trace that say that it was not a limit that ended a method
 NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
 
@@ -54,6 +54,7 @@ def solve(
     cluster: str | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    start: Mechanism | NDArray[np.float64] | None = None,
     listener: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
     """Find the mechanism with the least expected loss, certified private and optimal within a proven gap.
@@ -81,7 +82,10 @@ def solve(
     executor, cluster
         Where subproblems run: any ``concurrent.futures.Executor``, or the address of a Dask scheduler.
     checkpoint, resume
-        A folder to write progress to after every iteration of ``"benders"``, and whether to go on from it.
+        A folder to write progress to after every iteration of ``"benders"`` or ``"columns"``, and whether to go on
+        from it.
+    start
+        For ``"columns"``: a mechanism or matrix of the same shape whose columns to start from.
     listener
         Called with each row of the trace as it comes.
 
@@ -107,6 +111,7 @@ def solve(
         partition,
         n_blocks,
         seed,
+        first=_first_matrix(start, problem, merged),
     )
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
@@ -180,6 +185,18 @@ def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str
     )
 
 
+def _first_matrix(
+    start: Mechanism | NDArray[np.float64] | None, problem: Problem, merged: Merged
+) -> NDArray[np.float64] | None:
+    """Give a starting matrix of the merged records: merged ones take the row of their first."""
+    if start is None:
+        return None
+    Z = start.probabilities if isinstance(start, Mechanism) else np.asarray(start, dtype=np.float64)
+    if Z.shape != problem.costs.shape:
+        raise InputError(f"start must have shape {problem.costs.shape}, got {Z.shape}: solve the same problem again")
+    return Z[np.unique(merged.group, return_index=True)[1]]
+
+
 def _cheapest_matrix(merged: Merged) -> NDArray[np.float64]:
     Z = np.zeros(merged.costs.shape)
     Z[np.arange(len(Z)), merged.costs.argmin(axis=1)] = 1.0
@@ -233,5 +250,5 @@ def _check_benders(
         raise InputError(f"n_blocks must be at least 1, got {n_blocks}")
     if resume and checkpoint is None:
         raise InputError("resume needs the folder of a checkpoint: name it with checkpoint")
-    if checkpoint is not None and method != "benders":
-        raise InputError(f"checkpoints are written by method 'benders', not by {method!r}")
+    if checkpoint is not None and method not in ("benders", "columns"):
+        raise InputError(f"checkpoints are written by the methods benders and columns, not by {method!r}")

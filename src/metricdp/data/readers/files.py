@@ -25,16 +25,15 @@ def existing_file(path: str | PathLike[str]) -> Path:
     """Give the path if it names a file that is not empty."""
     found = Path(path)
     try:
-        if found.is_dir():
-            raise InputError(f"{found} is a directory: name a file in it")
-        if found.stat().st_size == 0 and found.is_file():
-            raise InputError(f"{found} is empty: give a file with at least one record")
-    except InputError:
-        raise  # it is a ValueError too, and says all already
+        size, is_folder, is_file = found.stat().st_size, found.is_dir(), found.is_file()
     except FileNotFoundError:
         raise InputError(f"there is no file {found}: check the path") from None
     except (OSError, ValueError) as error:
         raise _unreadable(found, error) from None
+    if is_folder:
+        raise InputError(f"{found} is a directory: name a file in it")
+    if size == 0 and is_file:
+        raise InputError(f"{found} is empty: give a file with at least one record")
     return found
 
 

@@ -10,25 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from metricdp.solve.columns.pool import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.components import Component
 
-RESOLUTION = 44.0  # exp(-44) is below the table's unit of 2^-63: a kernel ends there
 BLOCK = 512
 
 
-def kernel_columns(component: Component) -> NDArray[np.float64]:
-    """Give one kernel per record, shape (n, n); entries below the table's resolution are 0."""
+def kernel_columns(component: Component) -> csr_array:
+    """Give one kernel per record, shape (n, n), sparse: a kernel ends where it falls below what a master can see."""
     graph, epsilon, n = component.graph, component.epsilon, component.n
-    kernels = np.zeros((n, n))
+    parts = []
     for start in range(0, n, BLOCK):
         sources = np.arange(start, min(start + BLOCK, n))
-        paths = graph.path_distances(sources, limit=RESOLUTION / epsilon)
-        kernels[sources] = np.exp(-epsilon * paths)
-    return kernels
+        paths = graph.path_distances(sources, limit=-np.log(NEGLIGIBLE) / epsilon)
+        parts.append(csr_array(np.exp(-epsilon * paths)))
+    return csr_array(vstack(parts))
 
 
 def plateau_columns(component: Component) -> NDArray[np.float64]:
@@ -39,6 +41,7 @@ def plateau_columns(component: Component) -> NDArray[np.float64]:
     return component.graph.closure(peaks, component.epsilon).T
 
 
-def starting_columns(component: Component) -> NDArray[np.float64]:
+def starting_columns(component: Component) -> csr_array:
     """Give kernels, plateaus and the constant column, one per row."""
-    return np.vstack((kernel_columns(component), plateau_columns(component), np.ones((1, component.n))))
+    constant = csr_array(np.ones((1, component.n)))
+    return csr_array(vstack((kernel_columns(component), csr_array(plateau_columns(component)), constant)))

@@ -16,6 +16,7 @@ from metricdp.mechanism.repair import repair
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.columns.kernels import starting_columns
 from metricdp.solve.columns.master import ColumnMaster
+from metricdp.solve.columns.memory import restore, store
 from metricdp.solve.columns.patches import Patch, solve_patch
 from metricdp.solve.columns.pool import ColumnPool
 from metricdp.solve.columns.pricing import LARGEST_EXPONENT, Cone, PriceTask, forget_run, price_output
@@ -25,6 +26,7 @@ from metricdp.solve.duals import joined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.columns.options import ColumnOptions
     from metricdp.solve.columns.pricing import PriceAnswer
     from metricdp.solve.components import Component
@@ -36,6 +38,7 @@ FIRST_RADIUS = 0.02  # of the mean unit-sum dual
 GROW, SHRINK = 1.5, 0.5
 PURE_EVERY = 3  # rounds between masters without slack, which cost the most and give upper bounds only
 LITTLE_SLACK = 1e-2
+UNUSED_ROUNDS = 7
 IMPROVES = 1e-12  # relative to the scale: a reduced cost below minus this is an improvement
 
 
@@ -64,16 +67,27 @@ def solve_by_columns(
     workers: Workers,
     trace: Trace,
     stop: Stop,
+    first: NDArray[np.float64] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> ComponentSolution:
-    """Solve one component by column generation, started from ``pieces`` of it."""
+    """Solve one component by column generation, started from ``pieces`` of it and from a matrix if one is given."""
     run = _Run(component, options, workers, stop)
     progress = Progress()
     try:
-        run.start(pieces, progress)
-        trace.add(stage="patches", component=component.number, patches=len(pieces), **run.figures(progress))
+        if first is not None:
+            run.try_mechanism(first, progress)
+        if checkpoint is None or not restore(checkpoint, run, progress):
+            run.start(pieces, progress)
+            trace.add(stage="patches", component=component.number, patches=len(pieces), **run.figures(progress))
+            if checkpoint is not None:
+                store(checkpoint, run, progress, 0)
         while progress.gap > gap and progress.round + 1 < options.max_rounds and not stop.is_due:
+            known = len(run.pool)
             if not run.iterate(progress, trace):
                 break
+            if checkpoint is not None:
+                store(checkpoint, run, progress, known)
+            run.purge_if_crowded()
     except SolverError as error:
         # what was found so far is private and its gap is known: the run ends honestly
         trace.add(stage="gave up", component=component.number, reason=str(error))
@@ -121,12 +135,17 @@ class _Run:
         )
         self.pool = ColumnPool(component)
         self.radius = np.zeros(component.n)
+        self.last_pure = np.zeros(0)
 
     def build_master(self, progress: Progress) -> None:
         """Fill the pool with kernels and the like, and with the columns of the best mechanism so far."""
         self.pool.add(starting_columns(self.component))
         if progress.Z is not None:
             self.add_mechanism(progress.Z)
+        self.build_programs()
+
+    def build_programs(self) -> None:
+        """Make both masters from the pool."""
         self.box = ColumnMaster(self.pool, self.scale, has_slack=True)
         self.pure = ColumnMaster(self.pool, self.scale, has_slack=False)
 
@@ -181,8 +200,10 @@ class _Run:
             self.radius = SHRINK * self.radius
         progress.round += 1
         begin = time.perf_counter()
+        self.pool.note_use(point.x, self.last_pure)
         if progress.round % PURE_EVERY == 0:
             point = self.pure.solve(self.stop)
+            self.last_pure = point.x
         if point.is_optimal and point.slack < LITTLE_SLACK:
             self.try_mechanism(self.pool.mechanism(point.x), progress)
         pure_seconds = time.perf_counter() - begin
@@ -217,6 +238,13 @@ class _Run:
             self.box.extend(places)
             self.pure.extend(places)
         return len(good)
+
+    def purge_if_crowded(self) -> None:
+        """Drop columns that have long been without weight, and make the masters anew."""
+        if len(self.pool) > self.options.crowded * self.component.n + self.component.n_outputs:
+            self.pool.purge(UNUSED_ROUNDS)
+            self.last_pure = np.zeros(0)
+            self.build_programs()
 
     def try_mechanism(self, Z: NDArray[np.float64], progress: Progress) -> None:
         """Repair a matrix and keep it if it is the best."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csr_array, eye_array, hstack
 
 from metricdp.solve.lp import LinearProgram
 
@@ -45,17 +46,13 @@ class ColumnMaster:
         upper = np.concatenate((slack, np.full(len(pool), np.inf)))
         self.program = LinearProgram(cost, np.zeros(len(cost)), upper, tolerance=TOLERANCE, is_primal=True)
         self.program.be_impatient()
-        matrix = np.hstack((np.eye(n), -np.eye(n), pool.V.T))
-        rows, columns = (places.astype(np.int32) for places in np.nonzero(matrix))
-        starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))[:-1]))
-        self.program.add_rows(np.ones(n), np.ones(n), starts, columns, matrix[rows, columns])
+        matrix = csr_array(hstack((eye_array(n), -eye_array(n), pool.V.T)))
+        self.program.add_rows(np.ones(n), np.ones(n), matrix.indptr[:-1], matrix.indices, matrix.data)
 
     def extend(self, places: NDArray[np.int64]) -> None:
         """Add columns of the pool."""
-        V = self.pool.V[places]
-        columns, rows = (places.astype(np.int32) for places in np.nonzero(V))
-        starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=len(places)))[:-1]))
-        self.program.add_columns(self.pool.costs[places] / self.scale, starts, rows, V[columns, rows])
+        V = csr_array(self.pool.V[places])
+        self.program.add_columns(self.pool.costs[places] / self.scale, V.indptr[:-1], V.indices, V.data)
 
     def solve(
         self, stop: Stop, *, centre: NDArray[np.float64] | None = None, radius: NDArray[np.float64] | None = None

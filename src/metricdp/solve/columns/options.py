@@ -18,12 +18,15 @@ class ColumnOptions:
         to stabilise around, their rows a first mechanism.
     records_per_patch
         How many records a piece has before it is widened by its neighbours.
+    crowded
+        Columns per record beyond which the pool is purged of those that have long been without weight.
     max_rounds
         Rounds after which to give up.
     """
 
     patches: bool = True
     records_per_patch: int = 45
+    crowded: float = 4.0
     max_rounds: int = 500
 
     def __post_init__(self) -> None:

@@ -2,8 +2,8 @@
 
 For output k and duals y: minimise ``(c_k - y) . v`` over members v of the cone with entries at most 1, a linear program
 with n variables and two per row, whose rows enter when they are violated. Its duals are multipliers of mDP rows of
-output k; those of all outputs together give the rigorous lower bound of `bounds.py`, which is at least the classic bound
-``sum y + sum_k min(0, price_k)``.
+output k; those of all outputs together give the rigorous lower bound of `bounds.py`, which is at least the classic
+bound ``sum y + sum_k min(0, price_k)``.
 """
 
 from __future__ import annotations

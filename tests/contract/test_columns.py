@@ -1,0 +1,151 @@
+"""Column generation equals the direct solver; its iterates are private; bad masters end honestly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.conftest import DATASETS, rome_problem, small_problem
+
+import metricdp as mdp
+from metricdp.errors import SolverError
+from metricdp.solve.columns.kernels import starting_columns
+from metricdp.solve.columns.master import ColumnMaster
+from metricdp.solve.components import Component
+
+CASES = [
+    pytest.param(dataset, exponent, seed, id=f"{dataset}-{exponent}-{seed}")
+    for dataset in DATASETS
+    for exponent in (0.1, 0.5, 1.0, 3.0, 10.0)
+    for seed in (1, 2, 3)
+]
+
+
+def check_agreement(problem, *, gap=1e-3, **options):
+    rows = []
+    exact = mdp.solve(problem, method="direct", gap=1e-6)
+    result = mdp.solve(problem, method="columns", gap=gap, listener=rows.append, time_limit=60.0, **options)
+    assert result.status is mdp.Status.OPTIMAL, result
+    assert result.mechanism.certificate.privacy.certified
+    assert result.lower_bound <= exact.loss * (1 + 1e-12)
+    assert exact.lower_bound <= result.loss * (1 + 1e-12)
+    for number in {row["component"] for row in rows if row["stage"] == "columns"}:
+        steps = [row for row in rows if row["stage"] == "columns" and row["component"] == number]
+        assert (np.diff([step["lower_bound"] for step in steps]) >= 0).all()
+        assert (np.diff([step["upper_bound"] for step in steps]) <= 0).all()
+    return result
+
+
+@pytest.mark.parametrize(("dataset", "exponent", "seed"), CASES)
+def test_equals_direct(dataset, exponent, seed):
+    problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
+    check_agreement(problem, columns=mdp.ColumnOptions(records_per_patch=8))
+
+
+def test_without_patches():
+    check_agreement(small_problem("gaussian", seed=4, n=24, outputs=6), columns=mdp.ColumnOptions(patches=False))
+
+
+def test_a_purged_pool_still_converges():
+    problem = small_problem("road", seed=5, n=40, outputs=10, exponent=0.3)
+    check_agreement(problem, gap=1e-4, columns=mdp.ColumnOptions(records_per_patch=5, crowded=1.2))
+
+
+def test_start_from_a_mechanism():
+    problem = small_problem("gaussian", seed=6, n=40, outputs=10, exponent=0.5)
+    best = mdp.solve(problem, method="direct", gap=1e-6)
+    again = mdp.solve(problem, method="columns", gap=1e-3, start=best.mechanism)
+    assert again.loss <= best.loss * (1 + 1e-6)
+    with pytest.raises(mdp.InputError, match="start must have shape"):
+        mdp.solve(problem, method="columns", start=np.ones((2, 2)))
+
+
+def test_checkpoint_and_resume(tmp_path):
+    problem = small_problem("road", seed=7, n=40, outputs=10, exponent=0.3)
+    options = {"method": "columns", "checkpoint": tmp_path / "run"}
+    few = mdp.ColumnOptions(records_per_patch=5, max_rounds=2)
+    first = mdp.solve(problem, gap=1e-6, columns=few, **options)
+    assert first.iterations == 2
+    rows = []
+    more = mdp.ColumnOptions(records_per_patch=5)
+    second = mdp.solve(problem, gap=1e-4, columns=more, resume=True, listener=rows.append, **options)
+    assert second.status is mdp.Status.OPTIMAL
+    assert [row["round"] for row in rows if row["stage"] == "columns"][:1] in ([2], [])
+    assert second.lower_bound >= first.lower_bound
+    other = small_problem("road", seed=8, n=40, outputs=10, exponent=0.3)
+    with pytest.raises(mdp.InputError, match="another problem"):
+        mdp.solve(other, resume=True, columns=more, **options)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_kernel_mechanism_is_certified_and_bounded(dataset):
+    problem = small_problem(dataset, seed=2, n=30, outputs=8, exponent=5.0)
+    exact = mdp.solve(problem, method="direct", gap=1e-6)
+    result = mdp.solve(problem, method="kernel", gap=0.05)
+    assert result.mechanism.certificate.privacy.certified
+    assert result.lower_bound <= exact.loss * (1 + 1e-12)
+    assert result.loss >= exact.lower_bound * (1 - 1e-12)
+    assert result.loss <= 1.05 * exact.loss + 1e-9
+
+
+def test_kernels_are_in_the_cone():
+    problem = small_problem("gaussian", seed=1, n=30)
+    rows = max(problem.graph.components, key=len)
+    component = Component(problem.costs[rows], problem.graph.subgraph(rows), problem.epsilon)
+    V = starting_columns(component).toarray()
+    g = np.exp(component.epsilon * component.graph.distances)
+    i, j = component.graph.pairs.T
+    assert (V[:, i] <= g * V[:, j] * (1 + 1e-9) + 1e-9).all()
+    assert (V[:, j] <= g * V[:, i] * (1 + 1e-9) + 1e-9).all()
+    assert (V.max(axis=1) == 1.0).all()
+
+
+def test_kernel_on_the_seeds_instance(rome):
+    for epsilon, gap in ((10.0, 5e-4), (5.0, 1e-2)):
+        result = mdp.solve(rome_problem(rome, epsilon), method="kernel", gap=gap)
+        assert result.status is mdp.Status.OPTIMAL
+        assert result.gap <= gap
+
+
+HARD = {
+    "near duplicates": lambda: (np.repeat(np.arange(6.0), 3) + np.tile([0.0, 1e-9, 1e-7], 6), 1.0, 2.0),
+    "tiny epsilon": lambda: (np.arange(12.0), 1e-8, 3.0),
+    "complete graph": lambda: (np.random.default_rng(0).normal(size=15), 0.3, np.inf),
+    "huge epsilon": lambda: (np.arange(12.0), 500.0, 3.0),
+    "one cluster": lambda: (np.random.default_rng(1).normal(size=20) * 1e-6, 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize("method", ["columns", "kernel"])
+def test_hard_masters_end_in_a_certified_mechanism(case, method):
+    points, epsilon, eta = HARD[case]()
+    records = mdp.Records(points, kind="vectors")
+    problem = mdp.Problem(
+        records, epsilon=epsilon, eta=eta, outputs=np.linspace(points.min(), points.max(), 5)[:, None]
+    )
+    result = mdp.solve(problem, method=method, gap=1e-3, time_limit=20.0)
+    assert result.mechanism.certificate.privacy.certified
+    assert 0.0 <= result.lower_bound <= result.loss
+    exact = mdp.solve(problem, method="direct", gap=1e-3)
+    assert result.lower_bound <= exact.loss * (1 + 1e-9)
+
+
+def test_a_failing_solver_is_not_shown_to_the_user(monkeypatch):
+    def fail(*_args, **_options):
+        raise SolverError("the LP solver gave up: Unknown")
+
+    monkeypatch.setattr(ColumnMaster, "solve", fail)
+    rows = []
+    problem = small_problem("grid", seed=3, n=24, outputs=6)
+    result = mdp.solve(problem, method="columns", gap=1e-9, listener=rows.append)
+    assert result.mechanism.certificate.privacy.certified
+    assert result.status in (mdp.Status.LIMIT, mdp.Status.FAILED, mdp.Status.OPTIMAL)
+    assert [row["reason"] for row in rows if row["stage"] == "gave up"][:1] == ["the LP solver gave up: Unknown"]
+
+
+@pytest.mark.parametrize(
+    ("options", "part"), [({"records_per_patch": 0}, "records_per_patch"), ({"max_rounds": 0}, "max_rounds")]
+)
+def test_bad_options(options, part):
+    with pytest.raises(mdp.InputError, match=part):
+        mdp.ColumnOptions(**options)

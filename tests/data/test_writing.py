@@ -1,0 +1,71 @@
+"""Files are written whole or not at all, and only where a regular file may stand."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from metricdp.data.writing import check_writable, write_whole
+from metricdp.errors import InputError
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(("umask", "expected"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_new_file_honours_the_umask(tmp_path, umask, expected):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "new", b"x")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "new") == expected
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
+    path = tmp_path / "old"
+    path.write_bytes(b"before")
+    path.chmod(0o640)
+    write_whole(path, b"after")
+    assert (path.read_bytes(), mode(path)) == (b"after", 0o640)
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "folder").mkdir()
+    link, place = tmp_path / "link", tmp_path / "folder" / "place"
+    for content in (b"first", b"second"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(place)
+        write_whole(link, content)
+        assert link.is_symlink()
+        assert place.read_bytes() == content
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-null").symlink_to("/dev/null")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("pipe", "to-null", "loop", ".", "missing/x", "a" * 300, "zero\0byte"):
+        with pytest.raises(InputError, match="cannot write"):
+            check_writable(tmp_path / name)
+        with pytest.raises(InputError, match="cannot write"):
+            write_whole(tmp_path / name, b"x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["loop", "pipe", "to-null"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, error):
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(InputError if isinstance(error, OSError) else KeyboardInterrupt):
+        write_whole(path, b"after")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file", b"before")]
