@@ -34,7 +34,7 @@ from metricdp.report.tables import (
     printable,
 )
 from metricdp.solve import METHODS, BendersOptions, DirectOptions, Result, Status, solve
-from metricdp.solve.lp import ALGORITHMS
+from metricdp.solve.lp import ALGORITHMS, is_busy
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 INTERRUPTED = 130  # what typer makes of Ctrl-C
@@ -365,6 +365,11 @@ def main() -> None:
         _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
     if code == INTERRUPTED:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
+    if is_busy():
+        # all is written; a solver that is deaf to the limit would hold the process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
     sys.exit(code or 0)
 
 

@@ -8,6 +8,7 @@ from tests.conftest import DATASETS, rome_problem, small_problem
 
 import metricdp as mdp
 from metricdp.errors import SolverError
+from metricdp.solve.columns import best_combination
 from metricdp.solve.columns.kernels import starting_columns
 from metricdp.solve.columns.master import ColumnMaster
 from metricdp.solve.components import Component
@@ -85,6 +86,19 @@ def test_kernel_mechanism_is_certified_and_bounded(dataset):
     assert result.lower_bound <= exact.loss * (1 + 1e-12)
     assert result.loss >= exact.lower_bound * (1 - 1e-12)
     assert result.loss <= 1.05 * exact.loss + 1e-9
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-1, 1.0])
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_combination_is_never_worse_than_mixing(dataset, noise):
+    problem = small_problem(dataset, seed=9, n=30, outputs=8, exponent=1.0)
+    optimum = mdp.solve(problem, method="direct", gap=1e-6)
+    generator = np.random.default_rng(0)
+    Z = optimum.mechanism.probabilities * np.exp(noise * generator.standard_normal(problem.costs.shape))
+    mixed, combined = mdp.Mechanism.from_matrix(problem, Z), best_combination(problem, Z)
+    losses = [problem.expected_loss(m.probabilities) for m in (mixed, combined)]
+    assert combined.certificate.privacy.certified
+    assert optimum.lower_bound * (1 - 1e-9) <= losses[1] <= losses[0] * (1 + 1e-12)
 
 
 def test_kernels_are_in_the_cone():

@@ -6,6 +6,7 @@ formula that is valid for any dual.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from dataclasses import dataclass
@@ -185,7 +186,6 @@ class LinearProgram:
         elif attempt == 3:
             self._set("solver", "ipx")
             self._set("run_crossover", "on")
-            self._highs.HandleUserInterrupt = True
 
     def _recover(self, attempt: int) -> None:
         """After it: back to the usual way."""
@@ -232,6 +232,8 @@ class LinearProgram:
             while thread.is_alive() and time.monotonic() < due + GRACE_SECONDS:
                 thread.join(LISTEN_SECONDS)
                 due = min(due, time.monotonic()) if stop.is_due else np.inf
+            if thread.is_alive():
+                _abandoned.append(thread)
             return not thread.is_alive()
 
     def _hurry(self) -> None:
@@ -246,3 +248,18 @@ class LinearProgram:
     def _check(status: object, action: str) -> None:
         if status == highspy.HighsStatus.kError:
             raise SolverError(f"the LP solver refused {action}")
+
+
+_abandoned: list[threading.Thread] = []
+
+
+def is_busy() -> bool:
+    """Whether a run goes on that did not end when it had to."""
+    return any(thread.is_alive() for thread in _abandoned)
+
+
+@atexit.register
+def _wait_for_abandoned() -> None:
+    """Wait at the end of the process: a solver that loses its memory while it runs takes the process down."""
+    for thread in _abandoned:
+        thread.join()
