@@ -11,6 +11,7 @@ import metricdp as mdp
 
 WEAK = (30.0, 400.0)  # budgets at which neighbours one apart are hardly protected
 TOLERANCE = 1e-5
+ORACLE = 1e-6  # of the oracle itself: it has been seen 1.2e-7 above a loss of 0 that is certified
 
 points = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=8
@@ -33,8 +34,8 @@ def check_bounds(problem, tolerance=TOLERANCE):
     # beyond exp(12) the oracle itself is wrong: it has been seen to report 0.67 for a true optimum of 1e-11
     if problem.graph.n_pairs == 0 or problem.epsilon * problem.graph.distances.max() <= 12.0:
         truth = linprog_optimum(problem)
-        assert result.lower_bound <= truth + 1e-7 * (1 + truth)
-        assert truth <= result.loss + 1e-7 * (1 + truth)
+        assert result.lower_bound <= truth + ORACLE * (1 + truth)
+        assert truth <= result.loss + ORACLE * (1 + truth)
 
 
 @given(points, budgets, reaches)

@@ -18,7 +18,11 @@ from metricdp.solve.stop import Stop
 # takes each method minutes
 LONG = ("grid:20x25", "--epsilon", "0.5", "--eta", "3", "--outputs", "100")
 WITHIN = 2.0  # seconds, on a machine that has nothing else to do
-NOISE = 3.0  # seconds more for one that has
+
+
+def noise():
+    """Seconds more for a machine that has: the tests themselves run side by side."""
+    return 1.0 + os.getloadavg()[0] / os.cpu_count()
 
 
 def long_problem():
@@ -88,7 +92,7 @@ class TestStop:
 def test_time_limit(method):
     problem, begin = long_problem(), time.monotonic()
     result = mdp.solve(problem, method=method, time_limit=1.5)
-    assert time.monotonic() - begin < 1.5 + WITHIN + NOISE
+    assert time.monotonic() - begin < 1.5 + WITHIN + noise()
     check_cut_off(result)
 
 
@@ -98,7 +102,7 @@ def test_time_limit(method):
 def test_longer_time_limits(method, limit):
     problem, begin = long_problem(), time.monotonic()
     result = mdp.solve(problem, method=method, time_limit=limit)
-    assert time.monotonic() - begin < limit + max(0.05 * limit, WITHIN) + NOISE
+    assert time.monotonic() - begin < limit + max(0.05 * limit, WITHIN) + noise()
     check_cut_off(result)
 
 
@@ -117,7 +121,7 @@ def test_ctrl_c(method, tmp_path):
         run.send_signal(signal.SIGINT)
         begin = time.monotonic()
         output, errors = run.communicate(timeout=60.0)
-        assert time.monotonic() - begin < WITHIN + NOISE
+        assert time.monotonic() - begin < WITHIN + noise()
     assert run.returncode == 1, errors
     found = json.loads(output)
     assert found["status"] == "limit"
@@ -149,4 +153,4 @@ def test_a_deaf_solver_does_not_hold_the_process(tmp_path):
         [sys.executable, "-m", "metricdp", "solve", *LONG, *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stderr
-    assert json.loads(done.stdout)["seconds"] < 4 + WITHIN + NOISE
+    assert json.loads(done.stdout)["seconds"] < 4 + WITHIN + noise()

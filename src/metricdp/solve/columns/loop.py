@@ -104,8 +104,8 @@ def solve_by_kernels(
     run = _Run(component, options, workers, stop)
     progress = Progress()
     try:
-        run.build_master(progress)
-        point = run.pure.solve(stop)
+        run.pool.add(starting_columns(component))
+        point = ColumnMaster(run.pool, run.scale, has_slack=False).solve(stop)
         run.try_mechanism(run.pool.mechanism(point.x), progress)
         run.price(point.y, progress)
         trace.add(stage="kernel", component=component.number, **run.figures(progress))
@@ -136,6 +136,7 @@ class _Run:
         self.pool = ColumnPool(component)
         self.radius = np.zeros(component.n)
         self.last_pure = np.zeros(0)
+        self.masters: list[ColumnMaster] = []
 
     def build_master(self, progress: Progress) -> None:
         """Fill the pool with kernels and the like, and with the columns of the best mechanism so far."""
@@ -148,6 +149,7 @@ class _Run:
         """Make both masters from the pool."""
         self.box = ColumnMaster(self.pool, self.scale, has_slack=True)
         self.pure = ColumnMaster(self.pool, self.scale, has_slack=False)
+        self.masters = [self.box, self.pure]
 
     def add_mechanism(self, Z: NDArray[np.float64]) -> None:
         """Add the columns of a mechanism to the pool, each at its own output."""
@@ -235,8 +237,8 @@ class _Run:
         good = [a for a in answers if a.price < -IMPROVES * self.scale]
         if good:
             places = self.pool.add(np.array([a.column for a in good]), np.array([a.output for a in good]))
-            self.box.extend(places)
-            self.pure.extend(places)
+            for master in self.masters:
+                master.extend(places)
         return len(good)
 
     def purge_if_crowded(self) -> None:

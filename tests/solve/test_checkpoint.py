@@ -1,0 +1,364 @@
+"""Checkpoints: a run that is killed goes on where it was; what is damaged or not its own is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import metricdp as mdp
+from metricdp.errors import FileFormatError
+from metricdp.solve.checkpoint import Checkpoint, State, fingerprint
+
+GAP = 1e-4
+WORDS = ("road:gothenburg", "--records", "300", "--outputs", "50", "--epsilon", "8", "--eta", "0.5")
+
+
+def city(epsilon=8.0, eta=0.5):
+    return mdp.Problem(mdp.data.road("gothenburg", n=300, seed=0), epsilon=epsilon, eta=eta, outputs=50, seed=0)
+
+
+def town(epsilon=8.0, seed=0):
+    """Small, and still of some twenty iterations."""
+    return mdp.Problem(mdp.data.road("gothenburg", n=80, seed=seed), epsilon=epsilon, eta=1.2, outputs=10, seed=seed)
+
+
+def run(problem, folder, **more):
+    options = {"benders": mdp.BendersOptions().without("halo cuts"), "n_blocks": 4, "gap": 1e-3, **more}
+    return mdp.solve(problem, method="benders", checkpoint=folder, **options)
+
+
+def steps(result):
+    return [row for row in result.trace.rows if row["stage"] == "benders"]
+
+
+def stored(folder):
+    """Iteration and lower bound of the largest component, read without the package; None if there is none yet."""
+    found = []
+    for path in folder.glob("component-*-state.safetensors"):
+        with safe_open(path, framework="numpy") as file:
+            notes = json.loads(file.metadata()["notes"])
+        found.append((notes["iteration"], float.fromhex(notes["lower"])))
+    return max(found, default=None)
+
+
+@pytest.fixture(scope="module")
+def half_done(tmp_path_factory):
+    """A checkpoint after three iterations of the town."""
+    folder = tmp_path_factory.mktemp("half")
+    result = run(town(), folder, benders=mdp.BendersOptions(halo_cuts=False, max_iterations=3))
+    assert result.status is mdp.Status.LIMIT
+    assert result.iterations == 3
+    return folder
+
+
+@pytest.fixture
+def copy(half_done, tmp_path):
+    return shutil.copytree(half_done, tmp_path / "copy")
+
+
+class TestResume:
+    def test_goes_on_where_it_was(self, copy):
+        iteration, bound = stored(copy)
+        assert iteration == 2
+        result = run(town(), copy, resume=True)
+        first = steps(result)[0]
+        assert first["iteration"] == 3
+        assert first["lower_bound"] >= bound
+        assert result.status is mdp.Status.OPTIMAL
+        exact = mdp.solve(town(), method="direct", gap=1e-6)
+        assert result.lower_bound <= exact.loss
+        assert result.loss <= exact.loss / (1 - 1e-3) + 1e-12
+
+    def test_what_is_done_is_not_done_again(self, tmp_path):
+        whole = run(town(), tmp_path)
+        again = run(town(), tmp_path, resume=True)
+        assert whole.status is again.status is mdp.Status.OPTIMAL
+        assert steps(again) == []
+        assert (again.iterations, again.lower_bound) == (whole.iterations, whole.lower_bound)
+        assert again.loss == pytest.approx(whole.loss, rel=1e-9)
+
+    def test_a_smaller_gap_goes_on_from_a_larger_one(self, tmp_path):
+        coarse = run(town(), tmp_path, gap=0.2)
+        fine = run(town(), tmp_path, gap=1e-4, resume=True)
+        assert fine.status is mdp.Status.OPTIMAL
+        last = {row["component"]: row for row in steps(coarse)}
+        first = {row["component"]: row for row in reversed(steps(fine))}
+        assert first
+        for component, row in first.items():
+            assert row["iteration"] == last[component]["iteration"] + 1
+            assert row["lower_bound"] >= last[component]["lower_bound"]
+
+    def test_bounds_of_an_iteration_that_was_broken_off_are_kept(self, tmp_path):
+        """A time limit falls into the middle of an iteration; what it has proved is not lost."""
+        bound, loss = 0.0, np.inf
+        for attempt in range(4):
+            result = mdp.solve(
+                city(3.0, 0.7), method="benders", checkpoint=tmp_path, resume=attempt > 0, time_limit=0.5, gap=1e-6
+            )
+            assert result.lower_bound >= bound
+            assert result.loss <= loss * (1 + 1e-6)  # repaired once more
+            bound, loss = result.lower_bound, result.loss
+
+    def test_without_resume_an_old_run_is_replaced(self, copy):
+        (copy / ".component-0-00009.safetensors.new").write_bytes(b"left by a kill")
+        (copy / "notes.txt").write_text("mine")
+        result = run(town(9.0), copy)
+        assert result.status is mdp.Status.OPTIMAL
+        assert steps(result)[0]["iteration"] == 0
+        assert not list(copy.glob(".component*"))
+        assert (copy / "notes.txt").read_text() == "mine"
+
+    def test_no_state_yet_starts_the_component_again(self, copy):
+        """Killed between the first iteration's file and the state's."""
+        for path in copy.glob("*-state.safetensors"):
+            path.unlink()
+        result = run(town(), copy, resume=True)
+        assert steps(result)[0]["iteration"] == 0
+        assert result.status is mdp.Status.OPTIMAL
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("problem", "more"),
+        [
+            (lambda: town(8.5), {}),
+            (lambda: town(seed=1), {}),
+            (town, {"n_blocks": 5}),
+            (town, {"partition": "k-m-rec"}),
+            (town, {"benders": mdp.BendersOptions()}),
+        ],
+        ids=["epsilon", "records", "blocks", "partitioner", "options"],
+    )
+    def test_of_another_problem(self, copy, problem, more):
+        before = {path.name: path.read_bytes() for path in copy.iterdir()}
+        with pytest.raises(mdp.InputError, match="of another problem or other options"):
+            run(problem(), copy, resume=True, **more)
+        assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+    def test_nothing_there(self, tmp_path):
+        with pytest.raises(mdp.InputError, match="there is no checkpoint in"):
+            run(town(), tmp_path / "nothing", resume=True)
+        assert not (tmp_path / "nothing").exists()
+
+    def test_resume_without_a_folder(self):
+        with pytest.raises(mdp.InputError, match="resume needs the folder"):
+            mdp.solve(town(), method="benders", resume=True)
+
+    @pytest.mark.parametrize("resume", [True, False])
+    def test_unwritable(self, tmp_path, resume):
+        (tmp_path / "file").write_text("not a folder")
+        message = "there is no checkpoint" if resume else "cannot write the checkpoint folder"
+        with pytest.raises(mdp.InputError, match=message):
+            run(town(), tmp_path / "file" / "folder", resume=resume)
+
+    def test_folder_that_disappears(self, tmp_path):
+        def remove(row):
+            if row["stage"] == "benders" and row["iteration"] == 1:
+                shutil.rmtree(tmp_path / "gone")
+
+        with pytest.raises(mdp.InputError, match="cannot write the checkpoint folder"):
+            run(town(), tmp_path / "gone", listener=remove)
+
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "{}", '{"format": "metricdp-checkpoint-0"}', "[" * 100_000, "\udcff"]
+    )
+    def test_damaged_head(self, copy, text):
+        (copy / "run.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(FileFormatError, match=r"run\.json is"):
+            run(town(), copy, resume=True)
+
+    @pytest.mark.parametrize("part", ["state", "00000", "00002"])
+    @pytest.mark.parametrize("length", [0, 5, 8, 200, -1])
+    def test_truncated(self, copy, part, length):
+        path = self.largest(copy, part)
+        path.write_bytes(path.read_bytes()[:length])
+        with pytest.raises(FileFormatError, match="damaged"):
+            run(town(), copy, resume=True)
+
+    def test_iteration_that_is_missing(self, copy):
+        self.largest(copy, "00001").unlink()
+        with pytest.raises(FileFormatError, match="missing or damaged"):
+            run(town(), copy, resume=True)
+
+    def test_file_in_another_ones_place(self, copy):
+        shutil.copy(self.largest(copy, "00001"), self.largest(copy, "00002"))
+        with pytest.raises(FileFormatError, match="damaged or of another run"):
+            run(town(), copy, resume=True)
+
+    def test_command_line(self, copy, tmp_path, monkeypatch, capsys):
+        from metricdp.cli import main
+
+        words = ["solve", *WORDS, "--method", "benders", "--checkpoint", str(copy), "--resume", "--json"]
+        monkeypatch.setattr(sys, "argv", ["metricdp", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2
+        output = capsys.readouterr()
+        assert json.loads(output.out)["status"] == "error"
+        assert "of another problem" in output.err
+        assert "Traceback" not in output.err
+
+    @staticmethod
+    def largest(folder, part):
+        return max(folder.glob(f"component-*-{part}.safetensors"), key=lambda path: path.stat().st_size)
+
+
+class TestFiles:
+    own = fingerprint("run", np.arange(3))
+
+    def saved(self, folder):
+        checkpoint = Checkpoint(folder, self.own, resume=False)
+        state = State(0, 0.25, float("inf"), np.eye(3), {0: 0, 2: 5})
+        checkpoint.save(7, state, {"a": np.arange(5), "empty": np.zeros((0, 2))}, [{"kind": "halo"}])
+        return Checkpoint(folder, self.own, resume=True)
+
+    def test_what_is_saved_comes_back(self, tmp_path):
+        checkpoint = self.saved(tmp_path)
+        state, [(arrays, notes)] = checkpoint.load(7)
+        assert (state.iteration, state.lower_bound, state.upper_bound) == (0, 0.25, float("inf"))
+        assert state.feasible_since == {0: 0, 2: 5}
+        assert np.array_equal(state.Z, np.eye(3))
+        assert arrays["a"].tolist() == [0, 1, 2, 3, 4]
+        assert arrays["empty"].shape == (0, 2)
+        assert notes == [{"kind": "halo"}]
+        assert checkpoint.load(8) is None
+
+    def test_iteration_without_anything_new(self, tmp_path):
+        checkpoint = Checkpoint(tmp_path, self.own, resume=False)
+        checkpoint.save(0, State(0, 0.0, 1.0, np.zeros((0, 0))), {}, [])
+        assert Checkpoint(tmp_path, self.own, resume=True).load(0)[1] == [({}, [])]
+
+    def test_no_pickle_inside(self, half_done):
+        for path in half_done.iterdir():
+            assert path.suffix in (".json", ".safetensors")
+
+    @pytest.mark.parametrize("part", ["state", "00000"])
+    def test_no_byte_can_change_unnoticed(self, tmp_path, part):
+        """Any byte of a file changed in any way: refused, or the same contents (such as white space in its header)."""
+        checkpoint = self.saved(tmp_path)
+        path = tmp_path / f"component-7-{part}.safetensors"
+        whole = path.read_bytes()
+        generator = random.Random(part)
+        refused = 0
+        for place in range(len(whole)):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << generator.randrange(8)
+            path.write_bytes(damaged)
+            try:
+                state, [(arrays, notes)] = checkpoint.load(7)
+            except FileFormatError:
+                refused += 1
+            else:
+                assert (state.lower_bound, state.Z.tolist()) == (0.25, np.eye(3).tolist())
+                assert (arrays["a"].tolist(), notes) == ([0, 1, 2, 3, 4], [{"kind": "halo"}])
+        assert refused > 0.9 * len(whole)
+
+    def test_fingerprint_tells_arrays_apart(self):
+        parts = [
+            np.arange(4),
+            np.arange(4).reshape(2, 2),
+            np.arange(4.0),
+            np.arange(4)[::-1],
+            "1",
+            1,
+            1.0,
+        ]
+        assert len({fingerprint(part) for part in parts}) == len(parts)
+        assert fingerprint("ab", "c") != fingerprint("a", "bc")
+        assert fingerprint(np.arange(8)[::2]) == fingerprint(np.array([0, 2, 4, 6]))
+
+
+class Killed:
+    """A solve by the command line that is killed at random moments and goes on, until it is let through."""
+
+    def __init__(self, folder, seed):
+        self.folder, self.random = folder / "checkpoint", random.Random(seed)
+        self.file = folder / "found.mdp"
+        self.kills, self.notes = 0, []
+
+    def start(self):
+        words = [*WORDS, "--method", "benders", "--gap", str(GAP), "--checkpoint", str(self.folder), "--json"]
+        # before the first word of the checkpoint is written there is nothing to go on from
+        resume = ["--resume"] if (self.folder / "run.json").exists() else []
+        return subprocess.Popen(
+            [sys.executable, "-m", "metricdp", "solve", *words, *resume, "-o", str(self.file)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def kill_once(self):
+        """Start, and kill within the solve: at any time, or while a file is being written."""
+        before = stored(self.folder) if self.folder.exists() else None
+        with self.start() as process:
+            started = any(" start " in line for line in process.stderr)
+            if started and self.random.random() < 0.5:
+                self.wait_for_a_write(process)
+            else:
+                time.sleep(self.random.uniform(0.0, 0.8))
+            process.send_signal(signal.SIGKILL)
+            _, errors = process.communicate()
+        if process.returncode == 0:
+            return  # it was done before
+        assert process.returncode == -signal.SIGKILL, errors
+        self.kills += 1
+        after = stored(self.folder)
+        if before is not None:
+            self.check_goes_on(before, errors)
+            assert after[0] >= before[0]
+            assert after[1] >= before[1]
+
+    def wait_for_a_write(self, process):
+        for _ in range(self.random.randrange(1, 12)):
+            while process.poll() is None and not list(self.folder.glob(".component*.new")):
+                pass
+            while process.poll() is None and list(self.folder.glob(".component*.new")) and self.random.random() < 0.9:
+                pass
+
+    def check_goes_on(self, before, errors):
+        """The first line of the trace is of the iteration after the last one stored, and its bound is no lower."""
+        first = next((line.split() for line in errors.splitlines() if " benders " in line), None)
+        if first is not None:
+            iteration, bound = int(first[3]), float(first[4])
+            assert iteration == before[0] + 1
+            assert bound >= before[1] * (1 - 1e-5)  # printed with six digits
+            self.notes.append((iteration, bound))
+
+    def finish(self, exact):
+        with self.start() as process:
+            output, errors = process.communicate()
+        assert process.returncode == 0, errors
+        found = json.loads(output)
+        assert found["status"] == "optimal"
+        assert found["lower_bound"] <= exact.loss * (1 + 1e-12)
+        assert exact.lower_bound <= found["loss"] * (1 + 1e-12)
+        assert found["loss"] <= exact.loss / (1 - GAP)
+        mdp.load(self.file)
+
+
+def kill_and_resume(folder, seed, n_kills):
+    exact = mdp.solve(city(), method="direct", gap=1e-6)
+    killed = Killed(folder, seed)
+    for _ in range(n_kills):
+        killed.kill_once()
+    killed.finish(exact)
+    return killed.kills
+
+
+def test_killed_and_resumed(tmp_path):
+    assert kill_and_resume(tmp_path, seed=1, n_kills=2) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(15))
+def test_killed_twice_and_resumed(tmp_path, seed):
+    assert kill_and_resume(tmp_path, seed, n_kills=2) >= 1
