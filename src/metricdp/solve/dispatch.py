@@ -174,10 +174,11 @@ def _solve_one(
     stop: Stop,
 ) -> ComponentSolution:
     method, part = plan.method, plan.part(component, groups)
-    if method == "auto":
+    if component.n < DIRECT_BELOW:
+        method = "direct"
+    elif method == "auto":
         method, reason = choose(component, gap)
-        if component.n >= DIRECT_BELOW:
-            trace.add(stage="choice", component=component.number, records=component.n, method=method, reason=reason)
+        trace.add(stage="choice", component=component.number, records=component.n, method=method, reason=reason)
     if method == "kernel":
         return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
     if method == "columns":
