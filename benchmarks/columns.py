@@ -12,6 +12,7 @@ import metricdp as mdp
 from benchmarks.instances import rome_or_gothenburg
 
 LIMIT = float(os.environ.get("METRICDP_BENCH_LIMIT", "300"))
+PEERS = os.environ.get("METRICDP_BENCH_PEERS", "simplex,ipx,hipo").split(",")
 CASES = ((10.0, 1e-3, True), (5.0, 1e-3, True), (2.0, 1e-3, True), (1.0, 1e-2, False))  # with peers or without
 
 
@@ -36,7 +37,7 @@ def run() -> dict:
         rows.append(row(name, epsilon, gap, "kernel", mdp.solve(problem, method="kernel", gap=gap)))
         rows.append(row(name, epsilon, gap, "direct", mdp.solve(problem, method="direct", gap=gap, time_limit=LIMIT)))
         peers = []
-        for algorithm in ("simplex", "ipx", "hipo") if with_peers else ():
+        for algorithm in PEERS if with_peers else ():
             options = mdp.DirectOptions(algorithm=algorithm, all_rows=True, tolerance=1e-7)
             result = mdp.solve(problem, method="direct", gap=gap, direct=options, time_limit=LIMIT)
             peers.append(row(name, epsilon, gap, f"HiGHS {algorithm}, all rows", result))

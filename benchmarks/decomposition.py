@@ -78,8 +78,8 @@ def against_the_full_lp() -> dict:
             f"(certified {result.gap:.1e}), {slowest / timing.median:.1f} times faster than the full LP"
         )
     if name.startswith("Rome"):
-        ours = timings["k-m-dv, 1 %"].median
-        print(f"  the paper needed {PAPER_SECONDS} s ({PAPER_ITERATIONS} iterations): {PAPER_SECONDS / ours:.0f} times")
+        ours = " and ".join(f"{PAPER_SECONDS / timings[f'k-m-dv, {label}'].median:.0f} ({label})" for label in GAPS)
+        print(f"  the paper needed {PAPER_SECONDS} s ({PAPER_ITERATIONS} iterations) to 1 %: {ours} times k-m-DV here")
         print(f"  ({CAVEAT})")
     return {"instance": name, "paper_caveat": CAVEAT, "rows": rows}
 

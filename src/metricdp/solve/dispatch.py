@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.errors import SolverError
 from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
 from metricdp.solve.bounds import RowDuals, lower_bound
@@ -205,4 +206,10 @@ def _solve_one(
             stop=stop,
             checkpoint=plan.checkpoint,
         )
-    return solve_component(component, options=plan.direct, trace=trace, stop=stop)
+    try:
+        return solve_component(component, options=plan.direct, trace=trace, stop=stop)
+    except SolverError as error:
+        # what is private is known without a solver: the facade's simple mechanisms, and the bound of no rows at all
+        trace.add(stage="gave up", component=component.number, records=component.n, reason=str(error))
+        bound = lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings)
+        return ComponentSolution(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)

@@ -119,7 +119,7 @@ def solve(
         plan.open(checkpoint, resume=resume)
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
         mechanism = _certified(problem, merged, found, method, stop)
-        if method == "auto" and not _is_reached(mechanism, problem, gap) and found[0].is_complete and not stop.is_due:
+        if method == "auto" and not _is_reached(mechanism, problem, gap) and not stop.is_due:
             # at very weak privacy the floor of the LP shows: kernels need none
             trace.add(stage="choice", method="columns", reason="the linear program's floor kept the gap open")
             plan.method = "columns"
@@ -162,7 +162,7 @@ def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str
     """Repair what was found and some simple mechanisms, take the best, and certify it."""
     candidates = [(solver, one.Z[merged.group]) for one in found]
     # simple ones are the best at the ends of the scale: everybody's cheapest output, or the same output for all
-    candidates.append(("cheapest output", _cheapest_matrix(merged)[merged.group]))
+    candidates.append(("cheapest output", _cheapest_matrix(merged, problem.epsilon)[merged.group]))
     candidates.append(("one output", constant_matrix(problem)))
     if not found[-1].is_complete:
         cut_off = found[-1].unfinished[merged.group][:, None]
@@ -197,9 +197,14 @@ def _first_matrix(
     return Z[np.unique(merged.group, return_index=True)[1]]
 
 
-def _cheapest_matrix(merged: Merged) -> NDArray[np.float64]:
+def _cheapest_matrix(merged: Merged, epsilon: float) -> NDArray[np.float64]:
+    """Give everybody's cheapest output; records that do not care (prior 0) follow their neighbours."""
     Z = np.zeros(merged.costs.shape)
-    Z[np.arange(len(Z)), merged.costs.argmin(axis=1)] = 1.0
+    cares = np.flatnonzero(np.ptp(merged.costs, axis=1) > 0)
+    Z[cares, merged.costs[cares].argmin(axis=1)] = 1.0
+    closed = merged.graph.closure(Z, epsilon)
+    rest = np.setdiff1d(np.arange(len(Z)), cares)
+    Z[rest] = closed[rest]
     return Z
 
 
