@@ -97,6 +97,7 @@ class TestResume:
             assert row["iteration"] == last[component]["iteration"] + 1
             assert row["lower_bound"] >= last[component]["lower_bound"]
 
+    @pytest.mark.slow  # how far a time limit lets it come depends on the load
     def test_bounds_of_an_iteration_that_was_broken_off_are_kept(self, tmp_path):
         """A time limit falls into the middle of an iteration; what it has proved is not lost."""
         bound, loss = 0.0, np.inf

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -110,9 +111,18 @@ def cluster():
         yield local
 
 
-@pytest.fixture
-def processes():
-    """Two processes that share nothing with this one."""
+def wait_until_ready(local):
+    """Wait until both workers are up (one that was killed has a successor) and have loaded the package."""
+    from distributed import Client
+
+    with Client(local, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
+        client.run(importlib.import_module, "metricdp")
+
+
+@contextmanager
+def two_processes():
+    """Give two processes that share nothing with this one."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         # both are up and have the package before anybody loses patience with them
         for future in [pool.submit(exec, "import time, metricdp; time.sleep(0.5)") for _ in range(2)]:
@@ -120,11 +130,25 @@ def processes():
         yield pool
 
 
+@pytest.fixture(scope="module")
+def processes():
+    with two_processes() as pool:
+        yield pool
+
+
+@pytest.fixture
+def doomed_processes():
+    with two_processes() as pool:
+        yield pool
+
+
 class TestDask:
     def test_same_optimum(self, cluster):
+        wait_until_ready(cluster)
         assert lost(check(cluster=cluster.scheduler_address)) == 0
 
     def test_a_worker_is_killed(self, cluster, harm):
+        wait_until_ready(cluster)
         note = harm(signal.SIGKILL)
         check(cluster=cluster.scheduler_address)
         assert int(note.read_text()) != os.getpid()
@@ -132,7 +156,7 @@ class TestDask:
     def test_a_worker_hangs(self, cluster, harm, monkeypatch):
         monkeypatch.setattr(executors, "PATIENCE", 2.0)
         monkeypatch.setattr(executors, "LEAST_PATIENCE", 0.2)
-        cluster.wait_for_workers(2, timeout=60)  # the one that was killed has a successor
+        wait_until_ready(cluster)
         note = harm(signal.SIGSTOP)
         try:
             assert lost(check(cluster=cluster.scheduler_address)) > 0
@@ -140,9 +164,11 @@ class TestDask:
             os.kill(int(note.read_text()), signal.SIGKILL)
         assert int(note.read_text()) != os.getpid()
 
+    @pytest.mark.slow  # reconnecting takes its time
     def test_the_scheduler_goes_away(self, monkeypatch):
         distributed = pytest.importorskip("distributed")
         monkeypatch.setattr(executors, "PATIENCE", 2.0)
+        monkeypatch.setattr(executors, "CONNECT_SECONDS", 3.0)
         with distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs="CRITICAL"
         ) as local:
@@ -164,27 +190,27 @@ class TestDask:
         with pytest.raises(MissingExtraError, match=r"metricdp\[cluster\]"):
             solve_town(cluster="tcp://127.0.0.1:9")
 
-    def test_not_both(self, processes):
+    def test_not_both(self):
         with pytest.raises(mdp.InputError, match="either an executor or a cluster"):
-            solve_town(executor=processes, cluster="tcp://127.0.0.1:9")
+            solve_town(executor=Lazy(), cluster="tcp://127.0.0.1:9")
 
 
 class TestProcesses:
     def test_same_optimum(self, processes):
         assert lost(check(executor=processes)) == 0
 
-    def test_a_process_is_killed(self, processes, harm):
+    def test_a_process_is_killed(self, doomed_processes, harm):
         """The pool breaks and takes nothing more: the rest is done here."""
         note = harm(signal.SIGKILL)
-        assert lost(check(executor=processes)) > 0
+        assert lost(check(executor=doomed_processes)) > 0
         assert int(note.read_text()) != os.getpid()
 
-    def test_a_process_hangs(self, processes, harm, monkeypatch):
+    def test_a_process_hangs(self, doomed_processes, harm, monkeypatch):
         monkeypatch.setattr(executors, "PATIENCE", 2.0)
         monkeypatch.setattr(executors, "LEAST_PATIENCE", 0.2)
         note = harm(signal.SIGSTOP)
         try:
-            assert lost(check(executor=processes)) > 0
+            assert lost(check(executor=doomed_processes)) > 0
         finally:
             os.kill(int(note.read_text()), signal.SIGKILL)
 
@@ -208,6 +234,19 @@ class Lazy(Executor):
 
     def submit(self, function, /, *arguments, **named):
         return Future()
+
+
+class Elsewhere(Executor):
+    """Does things one after the other, and is not known to be threads of this process."""
+
+    def __init__(self):
+        self.pool = ThreadPoolExecutor(1)
+
+    def submit(self, function, /, *arguments, **named):
+        return self.pool.submit(function, *arguments, **named)
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self.pool.shutdown(wait=wait, cancel_futures=cancel_futures)
 
 
 class Refusing(Executor):
@@ -245,10 +284,9 @@ class TestWorkers:
         assert crew.patience <= executors.LEAST_PATIENCE
 
     def test_answers_that_keep_coming_are_waited_for(self):
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            pool.submit(slow, 0.0).result()
-            crew = Workers(pool, patience=2.0)
-            assert crew.run(slow, [0.6] * 5, Stop()) == [0.6] * 5
+        with Elsewhere() as pool:
+            crew = Workers(pool, patience=1.0)
+            assert crew.run(slow, [0.3] * 5, Stop()) == [0.3] * 5
             assert crew.n_lost == 0
 
     def test_threads_of_this_process_are_never_given_up(self):

@@ -10,7 +10,7 @@ import math
 import os
 import time
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from metricdp.errors import InputError, MissingExtraError, SolverError
@@ -147,4 +147,6 @@ def _dask(address: str) -> Iterator[Executor]:
         try:
             yield remote
         finally:
-            remote.shutdown(wait=False)  # a worker that hangs would be waited for
+            # without waiting, since a worker may hang; when the scheduler is gone there is nothing to shut down
+            with suppress(Exception):
+                remote.shutdown(wait=False)
