@@ -97,17 +97,17 @@ class TestResume:
             assert row["iteration"] == last[component]["iteration"] + 1
             assert row["lower_bound"] >= last[component]["lower_bound"]
 
-    @pytest.mark.slow  # how far a time limit lets it come depends on the load
     def test_bounds_of_an_iteration_that_was_broken_off_are_kept(self, tmp_path):
         """A time limit falls into the middle of an iteration; what it has proved is not lost."""
-        bound, loss = 0.0, np.inf
+        bounds = []
         for attempt in range(4):
             result = mdp.solve(
                 city(3.0, 0.7), method="benders", checkpoint=tmp_path, resume=attempt > 0, time_limit=0.5, gap=1e-6
             )
-            assert result.lower_bound >= bound
-            assert result.loss <= loss * (1 + 1e-6)  # repaired once more
-            bound, loss = result.lower_bound, result.loss
+            assert result.status is mdp.Status.LIMIT
+            bounds.append(stored(tmp_path))
+        assert bounds == sorted(bounds)
+        assert (np.diff([lower for _, lower in bounds]) >= 0).all()
 
     def test_without_resume_an_old_run_is_replaced(self, copy):
         (copy / ".component-0-00009.safetensors.new").write_bytes(b"left by a kill")
@@ -309,7 +309,8 @@ class Killed:
             process.send_signal(signal.SIGKILL)
             _, errors = process.communicate()
         if process.returncode == 0:
-            return  # it was done before
+            shutil.rmtree(self.folder)  # it was done before: once more from the beginning
+            return
         assert process.returncode == -signal.SIGKILL, errors
         self.kills += 1
         after = stored(self.folder)
@@ -349,17 +350,16 @@ class Killed:
 def kill_and_resume(folder, seed, n_kills):
     exact = mdp.solve(city(), method="direct", gap=1e-6)
     killed = Killed(folder, seed)
-    for _ in range(n_kills):
+    while killed.kills < n_kills:
         killed.kill_once()
     killed.finish(exact)
-    return killed.kills
 
 
 def test_killed_and_resumed(tmp_path):
-    assert kill_and_resume(tmp_path, seed=1, n_kills=2) >= 1
+    kill_and_resume(tmp_path, seed=1, n_kills=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(15))
 def test_killed_twice_and_resumed(tmp_path, seed):
-    assert kill_and_resume(tmp_path, seed, n_kills=2) >= 1
+    kill_and_resume(tmp_path, seed, n_kills=2)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 VIOLATED = 1e-9  # relative to the scale of the losses
 RAISE_PENALTY = 4.0
+MASTER = -1  # in place of a block's number
 
 
 @dataclass
@@ -147,7 +148,13 @@ class _Run:
             progress.lower_bound = max(progress.lower_bound, bound)
             return progress.gap <= gap
 
-        point = self.master.solve(self.stop, is_enough)
+        try:
+            point = self.master.solve(self.stop, is_enough)
+        except InfeasibleError:
+            raise
+        except SolverError as error:  # what has been proved so far stands
+            self._report(trace, MASTER, str(error))
+            return False
         master_seconds = time.perf_counter() - begin
         if not point.is_optimal:
             return False

@@ -56,12 +56,14 @@ class Master:
         self.offset = costs.min(axis=1, keepdims=True) if self.n else np.zeros((0, 1))
         # a block's loss is at least what its records would have alone
         alone = np.array([block.costs.min(axis=1).sum() for block in blocks]) / self.scale
+        # and never more than twice its dearest rows: a boxed variable, so that the solver cannot claim "unbounded"
+        dearest = np.array([block.costs.max(axis=1).sum() for block in blocks]) / self.scale
         size = self.n * self.K
         floor = min(self.floor, 0.5 / self.K)
         self.program = LinearProgram(
             np.concatenate((((costs - self.offset) / self.scale).ravel(), np.ones(len(blocks)))),
             np.concatenate((np.full(size, floor), alone)),
-            np.concatenate((np.ones(size), np.full(len(blocks), np.inf))),
+            np.concatenate((np.ones(size), 2.0 * dearest + 1.0)),
             tolerance=options.tolerance,
         )
         self.program.be_impatient()

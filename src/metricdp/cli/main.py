@@ -1,0 +1,69 @@
+"""The way in and out: every error becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import typer
+
+from metricdp.cli import demo, solving, using  # noqa: F401  (their commands)
+from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, print_json
+from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
+from metricdp.report.tables import print_line
+from metricdp.solve.lp import is_busy
+
+INTERRUPTED = 130  # what typer makes of Ctrl-C
+
+
+def main() -> None:
+    """Run the command line and turn every error into one line and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except (InputError, MissingExtraError) as error:
+        _fail(error, WRONG_INPUT)
+    except CertificationError as error:
+        _fail(error, ANSWER_IS_NO)
+    except MetricDPError as error:
+        _fail(error, PROGRAM_FAILED)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's: an option or argument that cannot be understood
+            _complain(error)
+        if os.environ.get("METRICDP_DEBUG"):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
+    if code == INTERRUPTED:
+        _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
+    if is_busy():
+        # all is written; a solver that is deaf to the limit would hold the process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+    sys.exit(code or 0)
+
+
+def _complain(error: Any) -> NoReturn:
+    """Say in one line which option or argument is wrong; without any words at all, show the help."""
+    if len(sys.argv) == 1:
+        error.show()
+        sys.exit(WRONG_INPUT)
+    message = " ".join(error.format_message().split()).rstrip(".")
+    given = [
+        word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
+        for option in getattr(getattr(error, "param", None), "opts", ())
+        for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True)
+        if word == option or word.startswith(f"{option}=")
+    ]
+    value = f", got {given[-1]!r}" if given else ""
+    _fail(InputError(f"{message}{value}; see metricdp --help"), WRONG_INPUT)
+
+
+def _fail(error: MetricDPError, code: int) -> NoReturn:
+    print_line(err, f"error: {error}")
+    if "--json" in sys.argv:
+        print_json({"status": "error", "error": str(error)})
+    sys.exit(code)

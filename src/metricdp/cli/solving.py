@@ -1,0 +1,188 @@
+"""`metricdp solve`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, check_targets, err, out, print_json
+from metricdp.data import read_matrix, read_rows
+from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.writing import write_whole
+from metricdp.errors import InputError
+from metricdp.partition import PARTITIONERS
+from metricdp.problem import Problem
+from metricdp.report.tables import ProgressLine, print_line, print_result
+from metricdp.solve import METHODS, BendersOptions, DirectOptions, Result, Status, solve
+from metricdp.solve.lp import ALGORITHMS
+
+
+@app.command("solve")
+def solve_command(
+    source: Annotated[
+        str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget per unit of distance (per km for places).")],
+    eta: Annotated[float | None, typer.Option(help="Records within this distance are neighbours.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
+    records: Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="How many outputs to draw, or a file of rows of the records.")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
+    prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="haversine | euclidean | manhattan | street; by default haversine for places, else euclidean."
+        ),
+    ] = None,
+    streets: Annotated[
+        str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
+    method: Annotated[str, typer.Option(help=" | ".join(METHODS))] = "auto",
+    partition: Annotated[str, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}.")] = "k-m-dv",
+    blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
+    preset: Annotated[str, typer.Option(help="For benders: best | textbook (the paper's plain form).")] = "best",
+    gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to (benders).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    lp: Annotated[str, typer.Option(help=f"LP algorithm of the direct method: {' | '.join(ALGORITHMS)}.")] = "simplex",
+    all_rows: Annotated[bool, typer.Option("--all-rows", help="Hand all mDP rows to the LP solver at once.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the best mechanism for DATA, certify it, and write it to a file."""
+    check_targets(
+        {"--output": output, "--trace": trace},
+        {
+            "DATA": source,
+            "--records": records,
+            "--outputs": outputs,
+            "--loss": loss,
+            "--prior": prior,
+            "--streets": streets,
+        },
+    )
+    seed = _whole(seed)
+    chosen_records = chosen(named(source, streets=streets, seed=seed), records, seed=seed)
+    if prior is not None:
+        chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
+    problem = Problem(
+        chosen_records,
+        epsilon=epsilon,
+        eta=_eta(eta, source),
+        outputs=_outputs(outputs),
+        loss=_loss(loss),
+        metric=metric,
+        seed=seed,
+    )
+    with ProgressLine(err, "solving") as progress:
+        result = solve(
+            problem,
+            method=method,
+            gap=gap,
+            time_limit=time_limit,
+            threads=threads,
+            direct=DirectOptions(algorithm=lp, all_rows=all_rows),
+            benders=_preset(preset),
+            partition=partition,
+            n_blocks=blocks,
+            seed=seed,
+            cluster=cluster,
+            checkpoint=checkpoint,
+            resume=resume,
+            listener=progress,
+        )
+    if output is not None:
+        result.mechanism.save(output)
+    if trace is not None:
+        write_whole(trace, (result.trace.json_lines() + "\n").encode())
+    if as_json:
+        print_json(solve_fields(result, output))
+    else:
+        print_result(out, result)
+        if output is not None:
+            print_line(out, f"written to {output}")
+        if result.status is not Status.OPTIMAL:
+            print_line(err, f"the gap {gap:g} was not reached: {_remedy(result.status)}")
+    if result.status is not Status.OPTIMAL:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
+    """Give what `--json` prints of a result."""
+    problem = result.problem
+    return {
+        "status": result.status.value,
+        "method": result.method,
+        "partition": None if result.partition is None else result.partition.name,
+        "blocks": None if result.partition is None else result.partition.n_blocks,
+        "records": problem.n_records,
+        "outputs": problem.n_outputs,
+        "pairs": problem.graph.n_pairs,
+        "components": problem.graph.n_components,
+        "epsilon": problem.epsilon,
+        "eta": problem.eta,
+        "lower_bound": result.lower_bound,
+        "loss": result.loss,
+        "gap": result.gap,
+        "certified": result.mechanism.certificate.privacy.certified,
+        "seconds": result.seconds,
+        "peak_mb": result.peak_mb,
+        "iterations": result.iterations,
+        "cuts": result.cuts,
+        "file": None if output is None else str(output),
+    }
+
+
+def _whole(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"--seed must be zero or more, got {seed}")
+    return seed
+
+
+def _eta(given: float | None, source: str) -> float:
+    reach = default_eta(source) if given is None else given
+    if reach is None:
+        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
+    return reach
+
+
+def _preset(name: str) -> BendersOptions:
+    if name not in ("best", "textbook"):
+        raise InputError(f"unknown preset {name!r}: choose best or textbook")
+    return BendersOptions.textbook() if name == "textbook" else BendersOptions()
+
+
+def _outputs(choice: str | None) -> Any:
+    if choice is None:
+        return None
+    if re.fullmatch(r"[+-]?\d+", choice):
+        return int(choice)
+    return read_rows(file_named("--outputs", choice, "a whole number"))
+
+
+def _weights(prior: str, n: int) -> Any:
+    return [1.0] * n if prior == "uniform" else read_matrix(file_named("--prior", prior, "uniform")).ravel()
+
+
+def _loss(loss: str | None) -> Any:
+    if loss in (None, "travel", "distance"):
+        return loss
+    return read_matrix(file_named("--loss", str(loss), "travel", "distance"))
+
+
+def _remedy(status: Status) -> str:
+    if status is Status.FAILED:
+        return "more time would not help; try --method columns or auto, or accept a larger --gap"
+    return "give more time (--time-limit) or accept a larger --gap"
