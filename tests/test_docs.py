@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from metricdp.cli import main
+from metricdp.mechanism.files import metadata_hash, tensor_hash
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,6 +48,92 @@ def test_commands_in_the_documents(commands, tmp_path, monkeypatch):
         with pytest.raises(SystemExit) as stop:
             main()
         assert not stop.value.code, command
+
+
+# pages to be followed from top to bottom: files that are shown are written, code and commands run in one folder
+SESSIONS = ("tutorial-city.md", "tutorial-own-distance.md")
+STEP = re.compile(r"(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_pages_can_be_followed_literally(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for file, kind, content in STEP.findall((ROOT / "docs" / name).read_text(encoding="utf-8")):
+        if file:
+            Path(file).write_text(content, encoding="utf-8")
+        elif kind == "python":
+            exec(compile(content, name, "exec"), {})  # noqa: S102
+        elif kind == "console":
+            for command in (line[2:] for line in content.splitlines() if line.startswith("$ metricdp ")):
+                monkeypatch.setattr(sys, "argv", shlex.split(command))
+                with pytest.raises(SystemExit) as stop:
+                    main()
+                assert not stop.value.code, capsys.readouterr().err
+                ran += 1
+        elif kind == "text":  # what the page says is printed was printed by the step before it
+            printed = capsys.readouterr().out
+            assert content in printed
+    assert ran > 0
+
+
+@pytest.fixture(scope="module")
+def verify_program():
+    """The program of docs/file-format.md that reads and verifies a file without this library."""
+    page = (ROOT / "docs" / "file-format.md").read_text(encoding="utf-8")
+    program = re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0]
+    nodes = list(ast.walk(ast.parse(program)))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert imported <= sys.stdlib_module_names
+    return program
+
+
+def _verify(program, file):
+    (file.parent / "verify_mdp.py").write_text(program, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-I", "verify_mdp.py", file.name], cwd=file.parent, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_file_is_verified_without_the_library(verify_program, tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "file-format.md").read_text(encoding="utf-8")
+    file = tmp_path / "city.mdp"
+    command, *claimed = re.search(r"\$ (metricdp solve .*?)```", page, re.DOTALL)[1].splitlines()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    passed = _verify(verify_program, file)
+    assert (passed.returncode, passed.stdout.splitlines()) == (0, claimed[1:]), passed.stderr
+
+    # a weight raised by a millionth at the tightest place, a pair left out, a hash that does not fit: all are found
+    tensors = load_file(file)
+    with safe_open(file, "numpy") as opened:
+        metadata = opened.metadata()
+    unprivate = {**tensors, "table": tensors["table"].copy()}
+    i, j = tensors["pairs"].T
+    tightness = np.log(tensors["table"][i] / tensors["table"][j]) / tensors["distances"][:, None]
+    pair, k = np.unravel_index(np.argmax(tightness), tightness.shape)
+    row = unprivate["table"][i[pair]]
+    amount = row[k] // np.uint64(10**6)
+    row[k] += amount
+    row[np.argmax(np.where(np.arange(len(row)) == k, 0, row))] -= amount
+    incomplete = {**tensors, "pairs": tensors["pairs"][1:].copy(), "distances": tensors["distances"][1:].copy()}
+    for spoiled, fits, answer in (
+        (unprivate, True, "NOT private"),
+        (incomplete, True, "NOT complete"),
+        (unprivate, False, "not those that were written"),
+    ):
+        named = dict(metadata)
+        if fits:
+            named["sha256"] = tensor_hash(spoiled)
+            named["metadata_sha256"] = metadata_hash(named)
+        save_file(spoiled, file, metadata=named)
+        refused = _verify(verify_program, file)
+        assert refused.returncode == 1
+        assert answer in refused.stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)

@@ -11,7 +11,20 @@ import metricdp
 
 SOURCE = Path(metricdp.__file__).parent
 # the way of the data: imports only go left
-ORDER = ("errors", "data", "metric", "problem", "mechanism", "partition", "solve", "evaluate", "report", "paper", "cli")
+ORDER = (
+    "errors",
+    "data",
+    "metric",
+    "problem",
+    "mechanism",
+    "partition",
+    "solve",
+    "evaluate",
+    "report",
+    "interfaces",
+    "paper",
+    "cli",
+)
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

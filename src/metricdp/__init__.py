@@ -17,9 +17,12 @@ from metricdp.mechanism import (
     memoize,
 )
 from metricdp.problem import Problem
-from metricdp.solve import BendersOptions, ColumnOptions, DirectOptions, Result, Status, solve
+from metricdp.report.notebook import attach as _attach
+from metricdp.solve import BendersOptions, ColumnOptions, DirectOptions, FirstOrderOptions, Result, Status, solve
 
 __version__ = "0.1.0"
+
+_attach()  # plots and HTML for classes that cannot import the room that draws them
 
 __all__ = [
     "BendersOptions",
@@ -29,6 +32,7 @@ __all__ = [
     "ColumnOptions",
     "DirectOptions",
     "FileFormatError",
+    "FirstOrderOptions",
     "InputError",
     "Ledger",
     "LedgerError",

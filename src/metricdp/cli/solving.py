@@ -13,6 +13,8 @@ from metricdp.data import read_matrix, read_rows
 from metricdp.data.named import chosen, default_eta, file_named, named
 from metricdp.data.writing import write_whole
 from metricdp.errors import InputError
+from metricdp.evaluate.guidance import guidance
+from metricdp.mechanism.files import save
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.tables import ProgressLine, print_line, print_result
@@ -52,9 +54,12 @@ def solve_command(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
     ] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(help="Gigabytes; a problem that would need more is refused at once.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to (benders).")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     lp: Annotated[str, typer.Option(help=f"LP algorithm of the direct method: {' | '.join(ALGORITHMS)}.")] = "simplex",
     all_rows: Annotated[bool, typer.Option("--all-rows", help="Hand all mDP rows to the LP solver at once.")] = False,
@@ -85,6 +90,7 @@ def solve_command(
         loss=_loss(loss),
         metric=metric,
         seed=seed,
+        memory_limit=memory_limit,
     )
     with ProgressLine(err, "solving") as progress:
         result = solve(
@@ -104,13 +110,16 @@ def solve_command(
             listener=progress,
         )
     if output is not None:
-        result.mechanism.save(output)
+        save(result.mechanism, output, losses=problem.loss, loss_name=problem.loss_name)
     if trace is not None:
         write_whole(trace, (result.trace.json_lines() + "\n").encode())
     if as_json:
         print_json(solve_fields(result, output))
     else:
         print_result(out, result)
+        advice = guidance(problem, result.mechanism)
+        if advice is not None:
+            print_line(out, advice)
         if output is not None:
             print_line(out, f"written to {output}")
         if result.status is not Status.OPTIMAL:

@@ -1,18 +1,26 @@
-"""Simple mechanisms to compare with; they pass the same certification as ours."""
+"""Simple mechanisms to compare with; they pass the same certification as ours, at the budget that they do satisfy."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.errors import InputError
+from metricdp.mechanism.certify import TOTAL
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.repair import repair
 from metricdp.problem.loss import distance_loss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
+
+PAIRS_AT_ONCE = 1 << 20  # entries of a block of pairs
+ROUNDING = 1e-9  # relative; a budget that is exceeded by less is exceeded by rounding only
 
 
 def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
@@ -26,6 +34,80 @@ def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
 def exponential(problem: Problem) -> Mechanism:
     """Give the exponential mechanism of the seed, certified."""
     return Mechanism.from_matrix(problem, exponential_matrix(problem), solver="exponential")
+
+
+def decay_logarithms(distances: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
+    """Give the logarithms of the probabilities ``exp(-rate d_ik)``, normalised in each row; nothing underflows.
+
+    Examples
+    --------
+    >>> np.exp(decay_logarithms(np.array([[0.0, 1.0]]), np.log(3.0))).round(3).tolist()
+    [[0.75, 0.25]]
+    """
+    exponents = -rate * (distances - distances.min(axis=1, keepdims=True))
+    return exponents - np.log(np.exp(exponents).sum(axis=1, keepdims=True))
+
+
+def tightest_budget(logarithms: NDArray[np.float64], graph: MdpGraph) -> float:
+    """Give the least epsilon at which a matrix is private, from the logarithms of its entries, in floats.
+
+    It says what a formula satisfies before any repair; what a table satisfies is for the exact check.
+    """
+    largest = 0.0
+    block = max(1, PAIRS_AT_ONCE // logarithms.shape[1])
+    for start in range(0, graph.n_pairs, block):
+        i, j = graph.pairs[start : start + block].T
+        difference = np.abs(logarithms[i] - logarithms[j]).max(axis=1)
+        distances = graph.distances[start : start + block]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = np.where(difference > 0, difference / distances, 0.0)
+        largest = max(largest, float(rates.max()))
+    return largest
+
+
+def certified_as_it_is(problem: Problem, logarithms: NDArray[np.float64], *, solver: str) -> Mechanism:
+    """Certify a formula's mechanism at the problem's budget if it satisfies it, or else at the least that it does.
+
+    A repair at too small a budget would make another mechanism of it: this one is only rounded.
+    """
+    tightest = tightest_budget(logarithms, problem.graph)
+    if not math.isfinite(tightest):
+        raise InputError(
+            f"the {solver} mechanism tells records at distance 0 apart, so that no epsilon holds: use a metric that "
+            "fulfils the triangle inequality"
+        )
+    fits = tightest <= problem.epsilon * (1.0 + ROUNDING)
+    epsilon = problem.epsilon if fits else tightest * (1.0 + ROUNDING)
+    return Mechanism(
+        repair(np.exp(logarithms), problem.graph, epsilon, costs=problem.costs),
+        problem.records,
+        problem.outputs,
+        problem.graph,
+        epsilon,
+        problem.eta,
+        problem.metric.name,
+        solver=solver,
+        has_known_graph=True,
+    )
+
+
+def planar_laplace(problem: Problem) -> Mechanism:
+    """Give planar Laplace noise truncated to the outputs, ``exp(-epsilon d_ik)`` normalised over them exactly.
+
+    Its guarantee is **2 epsilon**: the densities of two records differ by at most exp(epsilon d_ij), and so do the sums
+    that truncation divides by. It is certified at the least budget that it satisfies, which is mostly above epsilon.
+    (Drawing on the whole plane and moving to the nearest output would satisfy epsilon; this is not that.)
+    """
+    distances = distance_loss(problem.records, problem.outputs, problem.metric)
+    return certified_as_it_is(problem, decay_logarithms(distances, problem.epsilon), solver="planar Laplace")
+
+
+def uniform(problem: Problem) -> Mechanism:
+    """Give the mechanism that reports every output equally often: private at any budget, and of no use."""
+    share, rest = divmod(TOTAL, problem.n_outputs)
+    row = np.full(problem.n_outputs, share, dtype=np.uint64)
+    row[:rest] += np.uint64(1)  # the same for all records: nothing is told apart
+    return Mechanism.of(problem, np.tile(row, (problem.n_records, 1)), solver="uniform")
 
 
 def constant_matrix(problem: Problem) -> NDArray[np.float64]:

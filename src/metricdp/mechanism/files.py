@@ -18,10 +18,11 @@ from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.graph import MdpGraph
+from metricdp.problem.loss import given_loss
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Kind
 
@@ -36,6 +37,7 @@ TENSORS = {
     "records": ("F64", 2),
     "prior": ("F64", 1),
 }
+OPTIONAL_TENSORS = {"losses": ("F64", 2)}  # what each report costs each record: for evaluation, privacy needs none
 OUTPUT_TENSORS = {"I32": 1, "F64": 2}  # rows of the records, or other points
 METADATA = (
     "format",
@@ -50,11 +52,14 @@ METADATA = (
     "sha256",
     "metadata_sha256",
 )
-OPTIONAL_METADATA = ("loss", "lower_bound")
+OPTIONAL_METADATA = ("loss", "lower_bound", "loss_name")
 
 
-def save(mechanism: Mechanism, path: str | Path) -> None:
-    """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no half file is ever seen."""
+def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = None, loss_name: str = "given") -> None:
+    """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no half file is ever seen.
+
+    With ``losses`` (shape (N, K), not weighted by the prior) the file can be evaluated by whoever has nothing else.
+    """
     target = Path(path)
     check_writable(target)
     outputs = mechanism.outputs
@@ -66,6 +71,8 @@ def save(mechanism: Mechanism, path: str | Path) -> None:
         "records": mechanism.records.coordinates,
         "prior": mechanism.records.prior,
     }
+    if losses is not None:
+        tensors["losses"] = given_loss(losses, mechanism.records.n, outputs.n)
     metadata = {
         "format": FORMAT,
         "epsilon": mechanism.epsilon.hex(),
@@ -80,6 +87,8 @@ def save(mechanism: Mechanism, path: str | Path) -> None:
     if mechanism.optimality is not None:
         metadata["loss"] = mechanism.optimality.loss.hex()
         metadata["lower_bound"] = mechanism.optimality.lower_bound.hex()
+    if losses is not None:
+        metadata["loss_name"] = loss_name
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     metadata["sha256"] = tensor_hash(tensors)
     metadata["metadata_sha256"] = metadata_hash(metadata)
@@ -100,6 +109,25 @@ def load(path: str | Path) -> Mechanism:
         return _load(source)
     except CertificationError as error:
         raise CertificationError(f"{source} does not hold what it claims: {error}") from None
+    except FileFormatError:
+        raise
+    except InputError as error:
+        raise FileFormatError(f"{source} is damaged: {error}") from None
+    except (OSError, MemoryError) as error:
+        raise FileFormatError(f"cannot read {source}: {error}") from None
+
+
+def load_losses(path: str | Path) -> tuple[NDArray[np.float64], str] | None:
+    """Give the losses that a mechanism file holds and their name; None if it holds none."""
+    source = Path(path)
+    try:
+        header, offset = _read_header(source)
+        metadata = header.pop("__metadata__", None)
+        tensors = _map_tensors(source, header, offset)
+        fields = _checked_metadata(source, metadata, tensors)
+        if "losses" not in tensors:
+            return None
+        return given_loss(tensors["losses"], *tensors["table"].shape), fields.get("loss_name", "given")
     except FileFormatError:
         raise
     except InputError as error:
@@ -171,7 +199,7 @@ def _read_header(source: Path) -> tuple[dict[str, Any], int]:
 def _map_tensors(source: Path, header: dict[str, Any], offset: int) -> dict[str, NDArray[Any]]:
     """Map the tensors into memory after checking their names, types, shapes and extents against the file's size."""
     expected = {*TENSORS, "outputs"}
-    if set(header) != expected:
+    if set(header) - set(OPTIONAL_TENSORS) != expected:
         raise FileFormatError(
             f"{source} has the tensors {', '.join(sorted(map(str, header)))}, expected {', '.join(sorted(expected))}"
         )
@@ -183,7 +211,8 @@ def _map_tensors(source: Path, header: dict[str, Any], offset: int) -> dict[str,
             begin, end = entry["data_offsets"]
         except (KeyError, TypeError, ValueError):
             raise FileFormatError(f"{source} is damaged: tensor {name} is not described properly") from None
-        kind, dimensions = TENSORS.get(name, (entry["dtype"], OUTPUT_TENSORS.get(entry["dtype"])))
+        outputs_may_be = (entry["dtype"], OUTPUT_TENSORS.get(entry["dtype"]))
+        kind, dimensions = {**TENSORS, **OPTIONAL_TENSORS}.get(name, outputs_may_be)
         whole = all(type(v) is int and v >= 0 for v in (*shape, begin, end))
         if entry["dtype"] != kind or len(shape) != dimensions or not whole:
             raise FileFormatError(f"{source} is damaged: tensor {name} is {entry['dtype']} of shape {shape}")
@@ -217,6 +246,7 @@ def _check_shapes(source: Path, shapes: dict[str, tuple[int, ...]]) -> None:
         and shapes["records"] == (n, D)
         and shapes["prior"] == (n,)
         and shapes["outputs"] in ((K,), (K, D))
+        and shapes.get("losses", (n, K)) == (n, K)
     )
     if not fits:
         raise FileFormatError(f"{source} is damaged: the shapes of its tensors do not fit together: {shapes}")

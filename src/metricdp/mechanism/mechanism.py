@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_
 from metricdp.metric.distances import CoordinateMetric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
@@ -134,6 +134,9 @@ class Mechanism:
     solver: str = ""
     certificate: Certificate = field(init=False)
     has_known_graph: InitVar[bool] = False
+    # how it is drawn is set by metricdp.report.notebook: imports only go left
+    _draw: ClassVar[Callable[..., Any]]
+    _html: ClassVar[Callable[..., str]]
 
     def __post_init__(self, has_known_graph: bool) -> None:
         self._check_claims()
@@ -217,6 +220,13 @@ class Mechanism:
             f"Mechanism({self.records.name!r}: {self.records.n} records x {self.outputs.n} outputs, certified "
             f"{self.epsilon:g}-mDP on {self.graph.n_pairs} pairs{gap})"
         )
+
+    def _repr_html_(self) -> str:
+        return self._html()
+
+    def plot(self, record: object = None, *, axes: Any = None) -> Any:
+        """Draw the table as a heat map, or what one ``record`` reports; gives matplotlib's axes (extra ``plot``)."""
+        return self._draw(record, axes=axes)
 
     @property
     def probabilities(self) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
+from scipy.cluster.hierarchy import leaves_list, linkage
 
 from metricdp.errors import CertificationError, InputError
 from metricdp.metric.closure import close_columns
@@ -30,10 +32,15 @@ if TYPE_CHECKING:
 TOTAL = 2.0**63
 SLACK = 2.0**-40  # every row is kept with this relative room, far above the rounding of floats
 FIRST_RESERVE = 2.0**-36  # of the mass, kept back so that whole numbers can be topped up
+FLOOR = 2.0**-62  # every entry of a record with neighbours is at least 2^-63
 LARGEST_EXPONENT = 600.0  # a larger factor than exp(600) is as good as none, and floats would overflow
 GOOD_ENOUGH = 1e-8  # mixed mass that is not worth another round
 LADDER = (0.002, 0.001, 0.0005, 0.0002, 0.0001, 0.00005, 0.00002, 0.0)  # shares of epsilon held back for row sums
 ROUNDS_PER_RUNG = 4
+RUNG_PER_TOLERANCE = 4.0
+QUICK_LADDER = (1.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.1, 0.0)  # of the first rung
+LARGE = 100_000_000  # pairs times outputs: the plain closure is skipped, and outputs are sorted
+SORT_UP_TO, SAMPLED = 4_000, 2_000
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ def repair(
     epsilon: float,
     *,
     costs: NDArray[np.float64] | None = None,
+    tolerance: float = 0.0,
     is_due: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.uint64]:
     """Give an exactly private integer table near ``Z``, rows summing to 2^63.
@@ -70,14 +78,55 @@ def repair(
         The budget.
     costs
         Prior-weighted losses, shape (N, K): used to choose where to put mass that must go somewhere.
+    tolerance
+        The share of the expected loss (of a row, when no losses are known) that mixing may cost: polishing ends there.
     is_due
         Says when to stop polishing: the table is then private as ever, and as near as the time allowed.
     """
-    start = _normalised(_checked(Z, graph.n), costs)
-    best = _close(start, graph, epsilon)
-    if best.mixed > GOOD_ENOUGH and graph.n_pairs:
-        best = _alternate(start, best, graph, epsilon, costs=costs, is_due=is_due)
+    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
     return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon)
+
+
+def private_matrix(
+    Z: NDArray[np.float64],
+    graph: MdpGraph,
+    epsilon: float,
+    *,
+    costs: NDArray[np.float64],
+    tolerance: float = 0.0,
+    is_due: Callable[[], bool] = lambda: False,
+) -> NDArray[np.float64]:
+    """Give a float matrix near ``Z`` that is private up to rounding, as `repair` does before it counts in integers."""
+    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
+    matrix = best.H * best.keep[:, None]
+    left = np.maximum(1.0 - best.keep * best.sums, 0.0)
+    matrix[np.arange(graph.n), _fallback_outputs(best.H, graph, costs)] += left
+    return matrix
+
+
+def _best_closed(
+    Z: NDArray[np.float64],
+    graph: MdpGraph,
+    epsilon: float,
+    *,
+    costs: NDArray[np.float64] | None,
+    tolerance: float,
+    is_due: Callable[[], bool],
+) -> _Closed:
+    start = _floored(_normalised(_checked(Z, graph.n), costs), graph)
+    if graph.n_pairs * start.shape[1] > LARGE:
+        # in an order in which outputs that are alike are together, closing leaves most entries alone
+        columns = _column_order(start)
+        within = None if costs is None else costs[:, columns]
+        begin = _Closed(np.zeros((0, 0)), np.zeros(0), np.zeros(0))
+        best = _alternate(start[:, columns], begin, graph, epsilon, costs=within, tolerance=tolerance, is_due=is_due)
+        back = np.argsort(columns)
+        return _Closed(np.ascontiguousarray(best.H[:, back]), best.sums, best.keep)
+    best = _close(start, graph, epsilon)
+    is_good = best.mixed <= GOOD_ENOUGH or (tolerance > 0.0 and _mixing_cost(best, graph, costs) <= tolerance)
+    if graph.n_pairs and not is_good:
+        best = _alternate(start, best, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
+    return best
 
 
 def _checked(Z: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -107,6 +156,11 @@ def _normalised(Z: NDArray[np.float64], costs: NDArray[np.float64] | None) -> ND
     return Z
 
 
+def _floored(Z: NDArray[np.float64], graph: MdpGraph) -> NDArray[np.float64]:
+    """Raise entries to about what a whole number needs at least; records without neighbours may keep their zeros."""
+    return np.maximum(Z, np.where(_is_alone(graph), 0.0, FLOOR)[:, None])
+
+
 def _close(Z: NDArray[np.float64], graph: MdpGraph, epsilon: float, *, held_back: float = 0.0) -> _Closed:
     """Close ``Z`` at ``epsilon (1 - held_back)`` and find how much may be kept at ``epsilon``."""
     H = graph.closure(Z, epsilon * (1.0 - held_back), slack=SLACK)
@@ -118,16 +172,29 @@ def _keep(sums: NDArray[np.float64], graph: MdpGraph, epsilon: float) -> NDArray
     """Give alpha of each record's component: the most of H that mixing can keep."""
     need = np.zeros(graph.n_components)
     np.maximum.at(need, graph.labels, sums)
-    if graph.n_pairs:
-        i, j = graph.pairs[:, 0], graph.pairs[:, 1]
-        difference = np.abs(sums[i] - sums[j])
-        gain = np.expm1(np.minimum(epsilon * graph.distances, LARGEST_EXPONENT))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            extra = np.where(difference > 0, difference / gain, 0.0)
-        # rows at distance 0 are equal up to the order of summation: that is for the integers to settle
-        extra[graph.distances == 0] = 0.0
-        np.maximum.at(need, graph.labels[i], np.maximum(sums[i], sums[j]) + extra)
+    _raise_need(need, graph.labels, graph.pairs, graph.distances, epsilon, sums)
     return (1.0 / need)[graph.labels]
+
+
+@njit(cache=True, nogil=True)
+def _raise_need(  # noqa: PLR0917  (numba takes positions)
+    need: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    pairs: NDArray[np.int32],
+    distances: NDArray[np.float64],
+    epsilon: float,
+    sums: NDArray[np.float64],
+) -> None:
+    """Raise each component's need to that of its pairs."""
+    for p in range(len(pairs)):
+        a, b = sums[pairs[p, 0]], sums[pairs[p, 1]]
+        # rows at distance 0 are equal up to the order of summation: that is for the integers to settle
+        if a == b or distances[p] == 0.0:
+            continue
+        gain = np.expm1(min(epsilon * distances[p], LARGEST_EXPONENT))
+        own = max(a, b) + abs(a - b) / gain
+        label = labels[pairs[p, 0]]
+        need[label] = max(need[label], own)
 
 
 def _alternate(
@@ -137,22 +204,54 @@ def _alternate(
     epsilon: float,
     *,
     costs: NDArray[np.float64] | None,
+    tolerance: float,
     is_due: Callable[[], bool],
 ) -> _Closed:
     """Alternate closure and normalisation down the ladder of held-back shares; give the best matrix seen."""
-    best_score = _score(best, graph, costs)
-    for held_back in LADDER:
-        for _ in range(ROUNDS_PER_RUNG):
-            if is_due():
-                return best
-            closed = _close(Z, graph, epsilon, held_back=held_back)
-            score = _score(closed, graph, costs)
-            if score < best_score:
-                best, best_score = closed, score
-            Z = closed.H / closed.sums[:, None]
-            if closed.mixed <= GOOD_ENOUGH:
-                break
+    best_score = _score(best, graph, costs) if len(best.H) else np.inf
+    done = np.inf
+    for held_back in _rungs(tolerance):
+        if is_due() and len(best.H):
+            return best
+        if held_back >= done:
+            continue
+        closed = _close(Z, graph, epsilon, held_back=held_back)
+        score = _score(closed, graph, costs)
+        if score < best_score:
+            best, best_score = closed, score
+        Z = closed.H / closed.sums[:, None]
+        if closed.mixed <= GOOD_ENOUGH:
+            done = held_back
+        if tolerance > 0.0 and _mixing_cost(closed, graph, costs) <= tolerance:
+            return best
     return best
+
+
+def _rungs(tolerance: float) -> list[float]:
+    """Give the shares to hold back, one closure each; few and fast where a tolerance allows it."""
+    if tolerance == 0.0:
+        return [held_back for held_back in LADDER for _ in range(ROUNDS_PER_RUNG)]
+    first = min(LADDER[0], RUNG_PER_TOLERANCE * tolerance)
+    quick = [first * part for part in QUICK_LADDER]
+    return quick + [0.5 * part for part in quick] + [0.25 * part for part in quick]
+
+
+def _column_order(Z: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Bring outputs that are reported by the same records together."""
+    if not 2 < Z.shape[1] <= SORT_UP_TO:
+        return np.arange(Z.shape[1])
+    step = max(1, len(Z) // SAMPLED)
+    sample = np.add.reduceat(Z, np.arange(0, len(Z), step), axis=0)
+    return leaves_list(linkage(np.sqrt(sample).T, "average")).astype(np.int64)
+
+
+def _mixing_cost(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) -> float:
+    """Give what mixing costs beyond scaling the rows, as a share of the loss."""
+    if costs is None:
+        return closed.mixed
+    score = _score(closed, graph, costs)
+    scaled = float(((costs * closed.H).sum(axis=1) / closed.sums).sum())
+    return (score - scaled) / score if score > 0 else 0.0
 
 
 def _score(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) -> float:
@@ -190,7 +289,7 @@ def _to_integers(closed: _Closed, outputs: NDArray[np.int64], graph: MdpGraph, e
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
         whole = np.where((closed.H > 0) & (whole < 1.0), 1.0, whole)
-        close_columns(whole, indptr, indices, decay, whole=True)
+        close_columns(whole, indptr, indices, decay, whole=True, order=graph.sweep)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
         broken = left < 0

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import connected_components, dijkstra, reverse_cuthill_mckee
 
 from metricdp.errors import InputError
 from metricdp.metric.closure import close_columns
+from metricdp.metric.thin import thin_edges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Metric
 
 TINIEST = float(np.nextafter(0.0, 1.0))
+DENSE = 8  # pairs per record from which a skeleton is worth its making
+SKELETON_STRETCH = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,8 @@ class MdpGraph:
 
     def subgraph(self, rows: NDArray[np.int64]) -> MdpGraph:
         """Give the graph among ``rows`` (ascending), renumbered from 0."""
+        if len(rows) == self.n:
+            return self
         place = np.full(self.n, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         pairs = place[self.pairs]
@@ -139,8 +144,24 @@ class MdpGraph:
         ``slack`` tightens every row by that relative amount (at most to equality), so that rounding cannot break it.
         """
         closed = np.array(values, dtype=np.float64, order="C")
-        close_columns(closed, *self.decays(epsilon, slack=slack), whole=False)
+        if self.n_pairs > DENSE * self.n:
+            # the same in the end, and most of the way is gone on few edges
+            thin = self.skeleton
+            close_columns(closed, *thin.decays(epsilon, slack=slack), whole=False, order=self.sweep)
+        close_columns(closed, *self.decays(epsilon, slack=slack), whole=False, order=self.sweep)
         return closed
+
+    @cached_property
+    def skeleton(self) -> MdpGraph:
+        """A thin graph whose paths are nearly as short."""
+        kept = thin_edges(self, SKELETON_STRETCH)
+        return MdpGraph(self.n, self.pairs[kept], self.distances[kept])
+
+    @cached_property
+    def sweep(self) -> NDArray[np.int64]:
+        """An order of the records in which neighbours are near."""
+        links = (self.skeleton if self.n_pairs > DENSE * self.n else self).adjacency
+        return reverse_cuthill_mckee(links, symmetric_mode=True).astype(np.int64)
 
     def decays(
         self, epsilon: float, *, slack: float = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,6 +14,8 @@ from metricdp.errors import InputError
 from metricdp.partition.separator import vertex_cover
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
@@ -86,6 +88,9 @@ class Partition:
     block_of: NDArray[np.int64]
     name: str = "given"
     separator: str = "two-sided"
+    # how it is drawn is set by metricdp.report.notebook: imports only go left
+    _draw: ClassVar[Callable[..., Any]]
+    _html: ClassVar[Callable[..., str]]
 
     def __post_init__(self) -> None:
         given = np.asarray(self.block_of)
@@ -108,6 +113,13 @@ class Partition:
             f"Partition({self.name}: {self.graph.n} records in {self.n_blocks} blocks, "
             f"{len(self.boundary)} on the {self.separator} boundary)"
         )
+
+    def _repr_html_(self) -> str:
+        return self._html()
+
+    def plot(self, records: Records, *, axes: Any = None) -> Any:
+        """Draw the blocks, boundary records and cut pairs; gives matplotlib's axes (extra ``plot``)."""
+        return self._draw(records, axes=axes)
 
     @property
     def n_blocks(self) -> int:

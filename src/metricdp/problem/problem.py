@@ -14,6 +14,7 @@ from metricdp.errors import Faults, InputError
 from metricdp.metric import Metric, as_metric
 from metricdp.metric.graph import MdpGraph
 from metricdp.problem.loss import distance_loss, given_loss, travel_loss
+from metricdp.problem.memory import check_memory
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Problem:
         For the travel loss: a count or row numbers.
     seed
         For drawing outputs and destinations.
+    memory_limit
+        Gigabytes that solving may take; a larger problem is refused before anything is allocated. By default what the
+        machine has.
     """
 
     records: Records
@@ -68,6 +72,7 @@ class Problem:
         metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
         destinations: int | ArrayLike | None = None,
         seed: int = 0,
+        memory_limit: float | None = None,
     ) -> None:
         faults = Faults("the problem")
         budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
@@ -79,13 +84,19 @@ class Problem:
         measure = _collect(faults, lambda: as_metric(metric, made)) if made is not None else None
         chosen = _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed))) if made is not None else None
         if made is not None and measure is not None and chosen is not None:
-            matrix = _collect(
-                faults, lambda: _loss(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
+            _collect(faults, lambda: check_memory(made, measure, eta=reach, n_outputs=chosen.n, limit=memory_limit))
+            matrix = (
+                None
+                if faults.messages
+                else _collect(
+                    faults, lambda: _loss(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
+                )
             )
             # the graph is made last and only for sound input, since it may be large
             graph = None if faults.messages else _collect(faults, lambda: MdpGraph.of(made, measure, reach))
         faults.raise_if_any()
-        matrix.setflags(write=False)
+        if matrix is not None:  # always: otherwise there were faults
+            matrix.setflags(write=False)
         for key, value in {
             "records": made,
             "epsilon": budget,

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 
-SHOWN = ("start", "choice", "benders", "columns", "trouble", "gave up", "infeasible", "certified")
+SHOWN = ("start", "choice", "benders", "columns", "first-order", "trouble", "gave up", "infeasible", "certified")
 LARGE_COMPONENT = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
     "    master    blocks",
     "columns": "       time                round  lower bound  upper bound     gap %  columns      new    master"
     "   pricing      pure",
+    "first-order": "       time            iteration  lower bound  upper bound     gap %     edges     steps    bounds"
+    "  time left",
 }
 
 
@@ -90,6 +92,12 @@ def _fields(row: dict[str, Any]) -> str:
             f"{row['round']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
             f"{row['columns']:7d}  {row['new_columns']:7d}  {row['master_seconds']:8.2f}  "
             f"{row['pricing_seconds']:8.2f}  {row['pure_seconds']:8.2f}"
+        )
+    if row["stage"] == "first-order":
+        left = "" if row["seconds_left"] is None else f"  about {row['seconds_left']:.0f} s"
+        return (
+            f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
+            f"{row['edges']:8d}  {row['step_seconds']:8.2f}  {row['bound_seconds']:8.2f}{left}"
         )
     return "  ".join(f"{key} {_short(value)}" for key, value in row.items() if key not in ("stage", "seconds"))
 

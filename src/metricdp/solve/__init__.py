@@ -3,7 +3,18 @@
 from metricdp.solve.benders import BendersOptions
 from metricdp.solve.columns import ColumnOptions
 from metricdp.solve.direct import DirectOptions
+from metricdp.solve.firstorder import FirstOrderOptions
 from metricdp.solve.result import Result, Status, Trace
 from metricdp.solve.solve import METHODS, solve
 
-__all__ = ["METHODS", "BendersOptions", "ColumnOptions", "DirectOptions", "Result", "Status", "Trace", "solve"]
+__all__ = [
+    "METHODS",
+    "BendersOptions",
+    "ColumnOptions",
+    "DirectOptions",
+    "FirstOrderOptions",
+    "Result",
+    "Status",
+    "Trace",
+    "solve",
+]

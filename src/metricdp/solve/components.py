@@ -55,10 +55,14 @@ class Component:
 
 @dataclass(frozen=True)
 class ComponentSolution:
-    """What a solver found for one component: a matrix that is not trusted yet, and a valid lower bound."""
+    """What a solver found for one component: a matrix that is not trusted yet, and a valid lower bound.
+
+    ``unit_duals`` are what a solver takes for the duals of the unit sums, for another one to start from.
+    """
 
     Z: NDArray[np.float64]
     lower_bound: float
     is_complete: bool
     iterations: int
     cuts: int = 0
+    unit_duals: NDArray[np.float64] | None = None

@@ -17,6 +17,7 @@ from metricdp.solve.checkpoint import Checkpoint, fingerprint
 from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
 from metricdp.solve.components import Component, ComponentSolution
 from metricdp.solve.direct import DirectOptions, solve_component
+from metricdp.solve.firstorder import FirstOrderOptions, solve_by_first_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 DIRECT_BELOW = 30  # records: smaller components are one small linear program
 SMALL = 4_000  # records times outputs
 WEAK = 4.0  # median epsilon d: above it few mDP rows bind, and one LP with lazy rows is fastest
+LARGE = 100_000  # records times outputs: too many for one LP
+FINE = 5e-4  # gaps down to it are for first-order iterations; below, they hand over to column generation
+HAND_OVER = 1e-3  # the gap at which they do
+AT_ONCE = 20_000_000  # pairs times outputs: too large to be taken apart
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 
 
@@ -48,6 +53,8 @@ class Merged:
     def of(cls, problem: Problem) -> Merged:
         """Merge the records of ``problem``."""
         group, graph = problem.graph.merged()
+        if graph.n == problem.n_records:
+            return cls(group, graph, problem.costs, 2)
         costs = np.zeros((graph.n, problem.n_outputs))
         np.add.at(costs, group, problem.costs)
         return cls(group, graph, costs, 1 + int(np.bincount(group).max()))
@@ -63,6 +70,7 @@ class Plan:
     direct: DirectOptions = field(default_factory=DirectOptions)
     benders: BendersOptions = field(default_factory=BendersOptions)
     columns: ColumnOptions = field(default_factory=ColumnOptions)
+    first_order: FirstOrderOptions = field(default_factory=FirstOrderOptions)
     partitioner: str = "k-m-dv"
     n_blocks: int | None = None
     seed: int = 0
@@ -77,7 +85,11 @@ class Plan:
             self.partition = self.divide(np.arange(graph.n), graph, self.partitioner, self.n_blocks)
         if folder is not None:
             blocks = None if self.partition is None else self.partition.block_of
-            options = (replace(self.benders, max_iterations=1), replace(self.columns, max_rounds=1))
+            options = (
+                replace(self.benders, max_iterations=1),
+                replace(self.columns, max_rounds=1),
+                replace(self.first_order, max_iterations=1),
+            )
             own = fingerprint(
                 self.method, self.problem.epsilon, self.merged.costs, graph.pairs, graph.distances, blocks, options
             )
@@ -138,14 +150,18 @@ def choose(component: Component, gap: float) -> tuple[str, str]:
         return "direct", f"small: {component.n} x {component.n_outputs}"
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
-    if exponent >= WEAK:
+    if exponent >= WEAK and component.costs.size <= LARGE:
         return "direct", f"weak privacy: median epsilon d = {exponent:.2g}, few mDP rows bind"
-    return "columns", f"strong privacy: median epsilon d = {exponent:.2g}, nearly all mDP rows bind"
+    if gap >= FINE:
+        return "first-order", f"median epsilon d = {exponent:.2g}, many mDP rows bind"
+    return "columns", f"median epsilon d = {exponent:.2g}, and a gap of {gap:g}: first-order, then column generation"
 
 
 def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop: Stop) -> Found:
     """Solve every component, small ones first."""
     graph, costs, roundings = plan.merged.graph, plan.merged.costs, plan.merged.cost_roundings
+    if plan.method in ("auto", "first-order") and graph.n_pairs * costs.shape[1] > AT_ONCE:
+        return _solve_at_once(plan, gap=gap, crew=crew, trace=trace, stop=stop)
     Z = np.zeros(costs.shape)
     unfinished = np.zeros(graph.n, dtype=bool)
     # a component of one record puts all its mass on its cheapest output
@@ -164,7 +180,26 @@ def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, sto
     return Found(Z, max(0.0, math.nextafter(math.fsum(bounds), -math.inf)), unfinished, iterations, cuts)
 
 
-def _solve_one(
+def _solve_at_once(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop: Stop) -> Found:
+    """Solve all components together by first-order iterations: no part of a large graph is copied."""
+    merged = plan.merged
+    whole = Component(merged.costs, merged.graph, plan.problem.epsilon, merged.cost_roundings)
+    reason = f"large: {whole.graph.n_pairs} pairs, {whole.n} x {whole.n_outputs}"
+    trace.add(stage="choice", component=0, records=whole.n, method="first-order", reason=reason)
+    found = solve_by_first_order(
+        whole,
+        options=plan.first_order,
+        gap=gap,
+        workers=crew,
+        trace=trace,
+        stop=stop,
+        checkpoint=plan.checkpoint,
+    )
+    unfinished = np.full(whole.n, not found.is_complete)
+    return Found(found.Z, found.lower_bound, unfinished, found.iterations, 0)
+
+
+def _solve_one(  # noqa: PLR0911  (one return per method)
     plan: Plan,
     component: Component,
     groups: NDArray[np.int64],
@@ -182,6 +217,18 @@ def _solve_one(
         trace.add(stage="choice", component=component.number, records=component.n, method=method, reason=reason)
     if method == "kernel":
         return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
+    if method == "first-order":
+        return solve_by_first_order(
+            component,
+            options=plan.first_order,
+            gap=gap,
+            workers=crew,
+            trace=trace,
+            stop=stop,
+            checkpoint=plan.checkpoint,
+        )
+    if method == "columns" and plan.method == "auto":
+        return _first_order_then_columns(plan, component, gap=gap, crew=crew, trace=trace, stop=stop)
     if method == "columns":
         pieces = plan.pieces(component, groups)
         return solve_by_columns(
@@ -213,3 +260,28 @@ def _solve_one(
         trace.add(stage="gave up", component=component.number, records=component.n, reason=str(error))
         bound = lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings)
         return ComponentSolution(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)
+
+
+def _first_order_then_columns(
+    plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
+) -> ComponentSolution:
+    """Iterate to a rough gap; its columns and unit-sum duals are where column generation starts."""
+    rough = solve_by_first_order(
+        component, options=plan.first_order, gap=max(gap, HAND_OVER), workers=crew, trace=trace, stop=stop
+    )
+    fine = solve_by_columns(
+        component,
+        [],
+        options=plan.columns,
+        gap=gap,
+        workers=crew,
+        trace=trace,
+        stop=stop,
+        first=rough.Z,
+        centre=rough.unit_duals,
+    )
+    return replace(
+        fine,
+        lower_bound=max(rough.lower_bound, fine.lower_bound),
+        iterations=rough.iterations + fine.iterations,
+    )

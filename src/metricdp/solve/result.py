@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from metricdp.mechanism.mechanism import relative_gap
 
@@ -69,6 +69,9 @@ class Result:
     trace: Trace
     partition: Partition | None = None
     cuts: int | None = None
+    # how it is drawn is set by metricdp.report.notebook: imports only go left
+    _draw: ClassVar[Callable[..., Any]]
+    _html: ClassVar[Callable[..., str]]
 
     @property
     def gap(self) -> float:
@@ -80,6 +83,13 @@ class Result:
             f"Result({self.status.value}: loss {self.loss:.6g}, lower bound {self.lower_bound:.6g}, gap "
             f"{100 * self.gap:.3g} %, {self.method}, {self.seconds:.2f} s)"
         )
+
+    def _repr_html_(self) -> str:
+        return self._html()
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw how the bounds closed in; gives matplotlib's axes (extra ``plot``)."""
+        return self._draw(axes=axes)
 
 
 def peak_megabytes() -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from metricdp.errors import InputError
 from metricdp.mechanism.baselines import constant_matrix, exponential_matrix
-from metricdp.mechanism.mechanism import Mechanism, Optimality, table_loss
+from metricdp.mechanism.mechanism import Mechanism, Optimality, relative_gap, table_loss
 from metricdp.mechanism.repair import repair
 from metricdp.metric.closure import kernel_threads
 from metricdp.partition import PARTITIONERS
@@ -19,6 +19,7 @@ from metricdp.solve.columns import ColumnOptions
 from metricdp.solve.direct import DirectOptions
 from metricdp.solve.dispatch import Found, Merged, Plan, solve_components
 from metricdp.solve.executor import workers
+from metricdp.solve.firstorder import FirstOrderOptions
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
 
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
     from metricdp.problem.problem import Problem
 
-METHODS = ("auto", "direct", "benders", "columns", "kernel")
+METHODS = ("auto", "direct", "benders", "columns", "kernel", "first-order")
+CHECKPOINTED = ("benders", "columns", "first-order")
+REPAIR_TOLERANCE = 0.02  # of the gap: what mixing may cost in large problems
+POLISHED_UP_TO = 10_000_000  # pairs times outputs: smaller ones are polished to the end
 POLISH_SECONDS = 0.5  # for the repair after a limit or Ctrl-C
 GAVE_UP = ("infeasible", "gave up")  # rows of the trace that say that it was not a limit that ended a method
 NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
@@ -47,6 +51,7 @@ def solve(
     direct: DirectOptions | None = None,
     benders: BendersOptions | None = None,
     columns: ColumnOptions | None = None,
+    first_order: FirstOrderOptions | None = None,
     partition: str = "k-m-dv",
     n_blocks: int | None = None,
     seed: int = 0,
@@ -67,7 +72,8 @@ def solve(
         What to solve.
     method
         ``"direct"``: one linear program per component. ``"benders"``: the seed's decomposition. ``"columns"``: column
-        generation. ``"kernel"``: the best mixture of kernels, at once. ``"auto"`` chooses for each component.
+        generation. ``"kernel"``: the best mixture of kernels, at once. ``"first-order"``: matrix-free iterations, for
+        whole cities. ``"auto"`` chooses for each component.
     gap
         The relative gap below which the result counts as optimal. So does a loss within 1e-7 of the bound, in units of
         the loss of always reporting one place: at very weak privacy the loss itself is that small.
@@ -75,14 +81,14 @@ def solve(
         Seconds after which the best certified mechanism so far is returned, with status LIMIT.
     threads
         Threads of the kernels and of subproblems; all cores by default. The answer does not depend on it.
-    direct, benders, columns
+    direct, benders, columns, first_order
         Options of the methods.
     partition, n_blocks, seed
         How the records are divided for ``"benders"``: the partitioner, the number of blocks, its seed.
     executor, cluster
         Where subproblems run: any ``concurrent.futures.Executor``, or the address of a Dask scheduler.
     checkpoint, resume
-        A folder to write progress to after every iteration of ``"benders"`` or ``"columns"``, and whether to go on
+        A folder to write progress to while ``"benders"``, ``"columns"`` or ``"first-order"`` runs, and whether to go on
         from it.
     start
         For ``"columns"``: a mechanism or matrix of the same shape whose columns to start from.
@@ -108,6 +114,7 @@ def solve(
         direct or DirectOptions(),
         benders or BendersOptions(),
         columns or ColumnOptions(),
+        first_order or FirstOrderOptions(),
         partition,
         n_blocks,
         seed,
@@ -118,13 +125,13 @@ def solve(
         trace.add(stage="start", **_start_fields(problem, merged))
         plan.open(checkpoint, resume=resume)
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
-        mechanism = _certified(problem, merged, found, method, stop)
+        mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
         if method == "auto" and not _is_reached(mechanism, problem, gap) and not stop.is_due:
             # at very weak privacy the floor of the LP shows: kernels need none
             trace.add(stage="choice", method="columns", reason="the linear program's floor kept the gap open")
             plan.method = "columns"
             found.append(solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop))
-            mechanism = _certified(problem, merged, found, method, stop)
+            mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
     optimality = _optimality(mechanism)
     trace.add(stage="certified", lower_bound=optimality.lower_bound, loss=optimality.loss, gap=optimality.gap)
     has_failed = all(one.is_complete for one in found) or any(row["stage"] in GAVE_UP for row in trace.rows)
@@ -158,9 +165,26 @@ def _is_reached(mechanism: Mechanism, problem: Problem, gap: float) -> bool:
     return optimality.gap <= gap or optimality.loss - optimality.lower_bound <= NOTHING * _constant_loss(problem)
 
 
-def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str, stop: Stop) -> Mechanism:
+def _certified(
+    problem: Problem, merged: Merged, found: list[Found], solver: str, *, gap: float, stop: Stop
+) -> Mechanism:
     """Repair what was found and some simple mechanisms, take the best, and certify it."""
+    bound = max(one.lower_bound for one in found)
     candidates = [(solver, one.Z[merged.group]) for one in found]
+    is_large = problem.graph.n_pairs * problem.n_outputs > POLISHED_UP_TO
+    until = time.monotonic() + POLISH_SECONDS
+
+    def is_due() -> bool:
+        return stop.is_due and time.monotonic() > until
+
+    def made(Z: NDArray[np.float64]) -> tuple[NDArray[np.uint64], float]:
+        tolerance = REPAIR_TOLERANCE * gap if is_large else 0.0
+        table = repair(Z, problem.graph, problem.epsilon, costs=problem.costs, tolerance=tolerance, is_due=is_due)
+        return table, table_loss(table, problem)
+
+    table, loss = made(candidates[-1][1])
+    if is_large and relative_gap(loss, bound) <= gap:
+        return Mechanism.of(problem, table, optimality=Optimality(loss, min(bound, loss)), solver=solver)
     # simple ones are the best at the ends of the scale: everybody's cheapest output, or the same output for all
     candidates.append(("cheapest output", _cheapest_matrix(merged, problem.epsilon)[merged.group]))
     candidates.append(("one output", constant_matrix(problem)))
@@ -168,21 +192,11 @@ def _certified(problem: Problem, merged: Merged, found: list[Found], solver: str
         cut_off = found[-1].unfinished[merged.group][:, None]
         simple = np.where(cut_off, _simple_matrix(problem), candidates[0][1])
         candidates.append((f"{solver}, cut off; exponential mechanism where unfinished", simple))
-    until = time.monotonic() + POLISH_SECONDS
-
-    def is_due() -> bool:
-        return stop.is_due and time.monotonic() > until
-
-    tables = [repair(Z, problem.graph, problem.epsilon, costs=problem.costs, is_due=is_due) for _, Z in candidates]
-    losses = [table_loss(table, problem) for table in tables]
-    best = int(np.argmin(losses))
-    bound = max(one.lower_bound for one in found)
-    return Mechanism.of(
-        problem,
-        tables[best],
-        optimality=Optimality(losses[best], min(bound, losses[best])),
-        solver=candidates[best][0],
-    )
+    for name, Z in candidates:
+        other, other_loss = made(Z)
+        if other_loss < loss:
+            table, loss, solver = other, other_loss, name
+    return Mechanism.of(problem, table, optimality=Optimality(loss, min(bound, loss)), solver=solver)
 
 
 def _first_matrix(
@@ -255,5 +269,5 @@ def _check_benders(
         raise InputError(f"n_blocks must be at least 1, got {n_blocks}")
     if resume and checkpoint is None:
         raise InputError("resume needs the folder of a checkpoint: name it with checkpoint")
-    if checkpoint is not None and method not in ("benders", "columns"):
-        raise InputError(f"checkpoints are written by the methods benders and columns, not by {method!r}")
+    if checkpoint is not None and method not in CHECKPOINTED:
+        raise InputError(f"checkpoints are written by the methods {', '.join(CHECKPOINTED)}, not by {method!r}")

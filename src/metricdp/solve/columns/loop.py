@@ -19,7 +19,7 @@ from metricdp.solve.columns.master import ColumnMaster
 from metricdp.solve.columns.memory import restore, store
 from metricdp.solve.columns.patches import Patch, solve_patch
 from metricdp.solve.columns.pool import ColumnPool
-from metricdp.solve.columns.pricing import LARGEST_EXPONENT, Cone, PriceTask, forget_run, price_output
+from metricdp.solve.columns.pricing import PriceTask, cone_of, forget_run, price_output
 from metricdp.solve.components import ComponentSolution
 from metricdp.solve.duals import joined
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 FIRST_RADIUS = 0.02  # of the mean unit-sum dual
+NEAR_RADIUS = 0.005  # around duals that another solver found
 GROW, SHRINK = 1.5, 0.5
 PURE_EVERY = 3  # rounds between masters without slack, which cost the most and give upper bounds only
 LITTLE_SLACK = 1e-2
@@ -68,16 +69,24 @@ def solve_by_columns(
     trace: Trace,
     stop: Stop,
     first: NDArray[np.float64] | None = None,
+    centre: NDArray[np.float64] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> ComponentSolution:
-    """Solve one component by column generation, started from ``pieces`` of it and from a matrix if one is given."""
+    """Solve one component by column generation.
+
+    It starts from ``pieces`` of the component that are solved apart, or around the unit-sum duals ``centre`` if another
+    solver has found some; and from the columns of the matrix ``first`` if there is one.
+    """
     run = _Run(component, options, workers, stop)
     progress = Progress()
     try:
         if first is not None:
             run.try_mechanism(first, progress)
         if checkpoint is None or not restore(checkpoint, run, progress):
-            run.start(pieces, progress)
+            if centre is None:
+                run.start(pieces, progress)
+            else:
+                run.start_around(centre, progress)
             trace.add(stage="patches", component=component.number, patches=len(pieces), **run.figures(progress))
             if checkpoint is not None:
                 store(checkpoint, run, progress, 0)
@@ -124,15 +133,7 @@ class _Run:
         self.component, self.options, self.workers, self.stop = component, options, workers, stop
         self.name = uuid.uuid4().hex
         self.scale = component.scale
-        graph = component.graph
-        exponent = component.epsilon * np.tile(graph.distances, 2)
-        needed = exponent < LARGEST_EXPONENT
-        self.cone = Cone(
-            component.n,
-            np.concatenate((graph.pairs[:, 0], graph.pairs[:, 1])).astype(np.int64)[needed],
-            np.concatenate((graph.pairs[:, 1], graph.pairs[:, 0])).astype(np.int64)[needed],
-            exponent[needed],
-        )
+        self.cone = cone_of(component)
         self.pool = ColumnPool(component)
         self.radius = np.zeros(component.n)
         self.last_pure = np.zeros(0)
@@ -177,6 +178,13 @@ class _Run:
         self.build_master(progress)
         progress.y = self.component.costs.min(axis=1)
         self.radius[:] = np.abs(self.component.costs).mean()
+
+    def start_around(self, centre: NDArray[np.float64], progress: Progress) -> None:
+        """Fill the pool, and price at duals that are known to be good."""
+        self.build_master(progress)
+        self.price(centre, progress)
+        progress.y = centre
+        self.radius[:] = NEAR_RADIUS * np.abs(centre).mean()
 
     def iterate(self, progress: Progress, trace: Trace) -> bool:
         """Do one round; give False if it had to be broken off or nothing improves."""

@@ -19,6 +19,8 @@ from metricdp.solve.lp import LinearProgram
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.solve.components import Component
+
 LARGEST_EXPONENT = 20.7  # a row with a larger factor than 1e9 binds on nothing that the master could see
 TOLERANCE = 1e-9
 
@@ -31,6 +33,14 @@ class Cone:
     tail: NDArray[np.int64]
     head: NDArray[np.int64]
     exponent: NDArray[np.float64]
+
+
+def cone_of(component: Component) -> Cone:
+    """Give the rows of a component's cone, without those that bind on nothing."""
+    i, j = component.graph.pairs.T.astype(np.int64)
+    exponent = component.epsilon * np.tile(component.graph.distances, 2)
+    needed = exponent < LARGEST_EXPONENT
+    return Cone(component.n, np.concatenate((i, j))[needed], np.concatenate((j, i))[needed], exponent[needed])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,210 @@
+"""`metricdp perturb`: reports for record ids, for files of places, and for texts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Self
+
+import typer
+from rich.console import Console
+from rich.status import Status as Spinner
+from rich.text import Text
+
+from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
+from metricdp.errors import InputError
+from metricdp.interfaces.budget import budget, scope_lines, unit
+from metricdp.interfaces.files import perturb_file
+from metricdp.interfaces.streams import TextSource
+from metricdp.interfaces.text import perturb_text
+from metricdp.mechanism.files import load
+from metricdp.mechanism.mechanism import Mechanism
+from metricdp.report.tables import print_line, printable
+
+SECONDS_BETWEEN_LINES = 10.0
+TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False, "allow_unprotected": False}
+DONE = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
+ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": ()}
+
+
+@app.command()
+def perturb(
+    file: FileArgument,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the true records.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--input", help="CSV or GeoJSON: ids of records, or places with --snap-limit.")
+    ] = None,
+    text: Annotated[Path | None, typer.Option("--text", help="A text whose words are the records' ids.")] = None,
+    target: Annotated[
+        Path | None, typer.Option("--output", help="File of reports to write (GeoJSON if it is named so).")
+    ] = None,
+    snap_limit: Annotated[
+        float | None,
+        typer.Option(help="The input has coordinates: take each to its nearest record, at most this far."),
+    ] = None,
+    far: Annotated[str, typer.Option(help="Places beyond the limit: refuse the file | drop them.")] = "refuse",
+    snap_distances: Annotated[
+        Path | None, typer.Option(help="Write how far each place was from its record; keep that file secret.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column to write beside the reports as it is, unprotected.")
+    ] = None,
+    unknown: Annotated[
+        str, typer.Option(help="Words outside the vocabulary: refuse the text | drop | mask them.")
+    ] = "refuse",
+    keep_punctuation: Annotated[
+        bool, typer.Option("--keep-punctuation", help="Keep punctuation where it stands, unprotected.")
+    ] = False,
+    allow_unprotected: Annotated[
+        bool, typer.Option("--allow-unprotected", help="Draw for words without any neighbour; they may show.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
+    _check_ways(bool(ids), source, text, target)
+    words = {"unknown": unknown, "keep_punctuation": keep_punctuation, "allow_unprotected": allow_unprotected}
+    rows = {"snap_limit": snap_limit, "far": far, "snap_distances": snap_distances, "keep": tuple(keep or ())}
+    _check_options(words, TEXT_DEFAULTS, way="--text", is_way=text is not None)
+    _check_options(rows, ROW_DEFAULTS, way="--input", is_way=source is not None)
+    check_targets(
+        {"--output": target, "--snap-distances": snap_distances},
+        {"--input": source, "--text": text, "FILE.mdp": file},
+    )
+    mechanism = load(file)
+    if text is not None and target is not None:
+        _perturb_text(mechanism, text, target, words, as_json=as_json)
+    elif source is not None and target is not None:
+        _perturb_rows(mechanism, source, target, rows, as_json=as_json)
+    else:
+        _print_reports(mechanism, ids or [], as_json=as_json)
+
+
+def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
+    with Counting(err, "words") as progress:
+        summary = perturb_text(mechanism, source, target, progress=progress, **options)
+    alone = 0 if options["allow_unprotected"] else summary.unprotected
+    epsilon, spent = f"{mechanism.epsilon:g}", f"{budget(mechanism, summary.words):,g}"
+    lines = [
+        f"{summary.words:,} words drawn, {summary.punctuation:,} punctuation marks taken out, written to {target}",
+        (
+            f"{summary.unknown + alone:,} words {DONE[options['unknown']]}: {summary.unknown:,} outside the "
+            f"vocabulary, {alone:,} without any neighbour in it"
+        ),
+        (
+            f"Budget: the document spends {summary.words:,} words x epsilon {epsilon} = {spent} per {unit(mechanism)}. "
+            f"Had one word been another at path distance d, this output would have been at most exp({epsilon} d) times "
+            "more or less likely; had several been others, d is the sum of their distances."
+        ),
+    ]
+    fields = {**asdict(summary), "policy": options["unknown"]}
+    _answer(
+        mechanism,
+        fields,
+        lines,
+        n_reports=summary.words,
+        n_unprotected=summary.unprotected - alone,
+        file=target,
+        as_json=as_json,
+    )
+
+
+def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
+    with Counting(err, "rows") as progress:
+        summary = perturb_file(mechanism, source, target, progress=progress, **options)
+    lines = [f"{summary.reports} reports written to {target}"]
+    if summary.largest_snap_distance is not None:
+        lines.append(
+            f"Places were up to {summary.largest_snap_distance:.6g} from their records (limit "
+            f"{options['snap_limit']:g}); {summary.dropped:,} beyond the limit were dropped. What is protected is the "
+            "choice of the record, not of the place."
+        )
+    lines.append(
+        f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {unit(mechanism)}; if all are of one person, "
+        f"together {budget(mechanism, summary.reports):,g}."
+    )
+    _answer(
+        mechanism,
+        asdict(summary),
+        lines,
+        n_reports=summary.reports,
+        n_unprotected=summary.unprotected,
+        file=target,
+        as_json=as_json,
+    )
+
+
+def _check_ways(has_ids: bool, source: Path | None, text: Path | None, target: Path | None) -> None:
+    ways = has_ids + (source is not None) + (text is not None)
+    if ways != 1 or has_ids == (target is not None):
+        raise InputError("give either record ids, or --input FILE and --output FILE, or --text FILE and --output FILE")
+
+
+def _check_options(given: dict[str, Any], defaults: dict[str, Any], *, way: str, is_way: bool) -> None:
+    """Refuse options that would have no effect."""
+    name = next((name for name, value in given.items() if value != defaults[name]), None)
+    if name is not None and not is_way:
+        raise InputError(f"--{name.replace('_', '-')} goes with {way} FILE: leave it out, or give {way}")
+
+
+def _print_reports(mechanism: Mechanism, ids: list[str], *, as_json: bool) -> None:
+    reports = mechanism.perturb(ids)
+    if as_json:
+        print_json({"reports": reports, "epsilon": mechanism.epsilon})
+    else:
+        shown = map(printable, reports) if sys.stdout.isatty() else reports
+        sys.stdout.write("".join(f"{report}\n" for report in shown))
+
+
+def _answer(
+    mechanism: Mechanism,
+    fields: dict[str, Any],
+    lines: list[str],
+    *,
+    n_reports: int,
+    n_unprotected: int,
+    file: Path,
+    as_json: bool,
+) -> None:
+    if as_json:
+        spent = {"epsilon": mechanism.epsilon, "budget": budget(mechanism, n_reports)}
+        print_json({**fields, **spent, "file": str(file)})
+    else:
+        for line in lines:
+            print_line(out, line)
+    for line in scope_lines(mechanism, n_unprotected):
+        print_line(err, line)
+
+
+class Counting:
+    """Shows how far the reading has come: on a terminal all the time, elsewhere a line every ten seconds."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self.console, self.what = console, what
+        self._spinner: Spinner | None = None
+        self._start = self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._spinner = self.console.status(Text("reading"))
+            self._spinner.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+
+    def __call__(self, source: TextSource, count: int) -> None:
+        """Show one step."""
+        now, fraction = time.monotonic(), source.fraction
+        share = "" if fraction is None else f"{100 * fraction:5.1f} %  "
+        line = f"{now - self._start:8.2f} s  {share}{count:,} {self.what}"
+        if self._spinner is not None:
+            self._spinner.update(Text(line))
+        elif now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            print_line(self.console, line)

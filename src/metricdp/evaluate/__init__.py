@@ -1,0 +1,32 @@
+"""Evaluation: what a mechanism costs, what an adversary learns, and how it compares."""
+
+from metricdp.evaluate.adversary import Attack, attack, posterior, wrong_prior
+from metricdp.evaluate.compare import BASELINES, Comparison, Row, compare
+from metricdp.evaluate.const_opt import const_opt
+from metricdp.evaluate.guidance import guidance
+from metricdp.evaluate.rebuild import Rebuilt, rebuild
+from metricdp.evaluate.remap import best_outputs, remap
+from metricdp.evaluate.spanner import spanner, spanner_mechanism
+from metricdp.evaluate.utility import Utility, utility, weighted_quantiles
+
+__all__ = [
+    "BASELINES",
+    "Attack",
+    "Comparison",
+    "Rebuilt",
+    "Row",
+    "Utility",
+    "attack",
+    "best_outputs",
+    "compare",
+    "const_opt",
+    "guidance",
+    "posterior",
+    "rebuild",
+    "remap",
+    "spanner",
+    "spanner_mechanism",
+    "utility",
+    "weighted_quantiles",
+    "wrong_prior",
+]

@@ -1,0 +1,141 @@
+"""The comparison table: a mechanism beside others on the same problem, each certified by the same exact check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metricdp.errors import InputError, MetricDPError, SolverError
+from metricdp.evaluate.adversary import attack_all
+from metricdp.evaluate.const_opt import const_opt
+from metricdp.evaluate.remap import remap
+from metricdp.evaluate.spanner import spanner_mechanism
+from metricdp.mechanism.baselines import certified_as_it_is, decay_logarithms, planar_laplace, uniform
+from metricdp.mechanism.mechanism import Mechanism, table_loss
+from metricdp.problem.loss import distance_loss
+from metricdp.solve.result import Status
+from metricdp.solve.solve import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metricdp.problem.problem import Problem
+
+OURS = "this mechanism"
+TIME_LIMIT = 60.0
+TIE = 1e-6  # relative; two losses that differ by less are the same for any use
+
+
+@dataclass(frozen=True)
+class Row:
+    """One mechanism of the table.
+
+    ``certified`` says whether the exact check passes at the problem's epsilon; ``tightest_epsilon`` is the least budget
+    that holds. ``adversary_error`` and ``adversary_right`` are those of the adversary who knows the true prior.
+    """
+
+    name: str
+    loss: float
+    loss_after_remap: float
+    adversary_error: float | None
+    adversary_right: float
+    tightest_epsilon: float
+    certified: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The rows, ours first, and why some that were asked for could not be made."""
+
+    rows: tuple[Row, ...]
+    unavailable: dict[str, str]
+
+    @property
+    def ours(self) -> Row:
+        """The row of the mechanism that the others are compared with."""
+        return self.rows[0]
+
+    @property
+    def better(self) -> tuple[Row, ...]:
+        """Certified others with less loss than ours, before or after remapping, by more than rounding."""
+        limit = self.ours.loss * (1.0 - TIE)
+        return tuple(r for r in self.rows[1:] if r.certified and min(r.loss, r.loss_after_remap) < limit)
+
+
+def compare(
+    mechanism: Mechanism, problem: Problem, against: Sequence[str] = (), *, time_limit: float | None = TIME_LIMIT
+) -> Comparison:
+    """Build the mechanisms named in ``against`` on ``problem``, certify them, and put them beside ``mechanism``.
+
+    ``time_limit`` is in seconds for each that needs a linear program.
+    """
+    check_names(against)
+    entries, unavailable = [(OURS, mechanism, "")], {}
+    for name in dict.fromkeys(against):
+        try:
+            entries.append((name, *BASELINES[name](problem, time_limit)))
+        except MetricDPError as error:
+            unavailable[name] = str(error)
+    attacks = attack_all([made for _, made, _ in entries], problem)
+    rows = tuple(
+        Row(
+            name,
+            table_loss(made.table, problem),
+            table_loss(remap(made, problem).table, problem),
+            attack.error,
+            attack.right,
+            made.certificate.privacy.tightest_epsilon,
+            made.epsilon <= problem.epsilon,
+            note,
+        )
+        for (name, made, note), attack in zip(entries, attacks, strict=True)
+    )
+    return Comparison(rows, unavailable)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that are not in ``BASELINES``."""
+    unknown = [name for name in names if name not in BASELINES]
+    if unknown:
+        raise InputError(f"unknown mechanism {unknown[0]!r} to compare with: choose among {', '.join(BASELINES)}")
+
+
+def _exponential(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
+    distances = distance_loss(problem.records, problem.outputs, problem.metric)
+    logarithms = decay_logarithms(distances, 0.5 * problem.epsilon)
+    return certified_as_it_is(problem, logarithms, solver="exponential"), "guarantees epsilon"
+
+
+def _planar_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
+    return planar_laplace(problem), "guarantees 2 epsilon"
+
+
+def _uniform(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
+    return uniform(problem), "guarantees any epsilon"
+
+
+def _const_opt(problem: Problem, time_limit: float | None) -> tuple[Mechanism, str]:
+    return const_opt(problem, time_limit=time_limit)
+
+
+def _spanner(problem: Problem, time_limit: float | None) -> tuple[Mechanism, str]:
+    return spanner_mechanism(problem, time_limit=time_limit)
+
+
+def _kernel(problem: Problem, time_limit: float | None) -> tuple[Mechanism, str]:
+    result = solve(problem, method="kernel", time_limit=time_limit)
+    if result.status is Status.INFEASIBLE:
+        raise SolverError("no mixture of kernels was found")
+    note = "metricdp's own mixture of kernels; small components exactly"
+    return result.mechanism, f"{note}; stopped by the time limit" if result.status is Status.LIMIT else note
+
+
+BASELINES: dict[str, Callable[[Problem, float | None], tuple[Mechanism, str]]] = {
+    "exponential": _exponential,
+    "planar-laplace": _planar_laplace,
+    "uniform": _uniform,
+    "const-opt": _const_opt,
+    "spanner": _spanner,
+    "kernel": _kernel,
+}

@@ -1,0 +1,170 @@
+"""Rows of a CSV file or features of a GeoJSON file, some thousand at a time."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricdp.data.readers.columns import find_columns, listed
+from metricdp.data.readers.tables import Table
+from metricdp.errors import FileFormatError, InputError
+from metricdp.interfaces.features import features
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from metricdp.interfaces.streams import TextSource
+    from metricdp.mechanism.mechanism import Mechanism
+
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a file: the record that each names or the point that each is, and the columns to be kept."""
+
+    rows: NDArray[np.int64] | None
+    points: NDArray[np.float64] | None
+    kept: Sequence[Sequence[Any]]
+
+
+def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[Batch]:
+    """Give the rows of a CSV file, by their column id or by their coordinates."""
+    known = frozenset(mechanism.records.ids)
+    columns: _Columns | None = None
+    for table in _tables(source):
+        if columns is None:
+            columns = _Columns.of(table, mechanism, keep, are_places=are_places)
+        kept = [table.columns[column] for column in columns.kept]
+        rows = list(zip(*kept, strict=True)) if kept else [()] * table.n_rows
+        if are_places:
+            points = np.column_stack([table.numbers(column) for column in columns.coordinates])
+            yield Batch(None, points, rows)
+        else:
+            cells = table.columns[columns.coordinates[0]]
+            yield Batch(mechanism.rows_of([_known(cell, known) for cell in cells]), None, rows)
+
+
+def geojson_batches(
+    source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
+) -> Iterator[Batch]:
+    """Give the Point features of a GeoJSON file, by their id or by their coordinates."""
+    if are_places and mechanism.records.kind != "places":
+        raise InputError(
+            f"{source.path} holds places, but the mechanism's records are vectors with "
+            f"{mechanism.records.dimension} coordinates: give them as columns of a CSV file"
+        )
+    if "id" in keep and not are_places:
+        raise InputError("--keep id would write the true record beside its report: leave it out")
+    known = frozenset(mechanism.records.ids)
+    found = features(source)
+    while batch := list(islice(found, ROWS_AT_ONCE)):
+        rows = [_properties_of(feature, keep) for feature in batch]
+        if are_places:
+            yield Batch(None, np.array([feature.place() for feature in batch]), rows)
+        else:
+            ids = [_known(feature.id(), known) for feature in batch]
+            yield Batch(mechanism.rows_of(ids), None, rows)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns hold the coordinates (or the one with the ids) and which are kept."""
+
+    coordinates: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @classmethod
+    def of(cls, table: Table, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> _Columns:
+        coordinates = _coordinates(table, mechanism) if are_places else (_id_column(table),)
+        kept = tuple(_kept_column(table, name) for name in keep)
+        true = next((table.names[column] for column in kept if column in coordinates), None)
+        if true is not None:
+            raise InputError(f"--keep {true} would write the true record beside its report: leave it out")
+        return cls(coordinates, kept)
+
+
+def _tables(source: TextSource) -> Iterator[Table]:
+    """Give the file in tables of some thousand rows with the same names; blank lines are passed over."""
+    reader = csv.reader(source.lines())
+    header: list[str] | None = None
+    header_line, rows, lines, n_rows = 0, [], [], 0
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if header is None:
+                header, header_line = [name.strip() for name in row], reader.line_num
+                continue
+            if len(row) != len(header):
+                raise FileFormatError(
+                    f"{source.path}, line {reader.line_num} has {len(row)} cells, but line {header_line} has "
+                    f"{len(header)}: give every line the same number of cells"
+                )
+            rows.append(row)
+            lines.append(reader.line_num)
+            if len(rows) == ROWS_AT_ONCE:
+                yield _table(source, header, rows, lines)
+                n_rows += len(rows)
+                rows, lines = [], []
+    except csv.Error as error:
+        raise FileFormatError(f"{source.path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
+    if header is None:
+        raise InputError(f"{source.path} is empty: give a file with at least one record")
+    if not rows and not n_rows:
+        raise InputError(f"{source.path} has a header but no rows: give at least one record")
+    if rows:
+        yield _table(source, header, rows, lines)
+
+
+def _table(source: TextSource, header: list[str], rows: list[list[str]], lines: list[int]) -> Table:
+    return Table(str(source.path), tuple(header), tuple(zip(*rows, strict=True)), lines)
+
+
+def _coordinates(table: Table, mechanism: Mechanism) -> tuple[int, ...]:
+    records, layout = mechanism.records, find_columns(table.names, table.source)
+    if layout.kind != records.kind or len(layout.coordinates) != records.dimension:
+        names = "lat, lon" if records.kind == "places" else f"x, y, ... or x1, x2, ... ({records.dimension} of them)"
+        raise InputError(
+            f"{table.source} has the columns {listed(table.names)}, but the mechanism's records are {records.kind}: "
+            f"give the columns {names}"
+        )
+    return layout.coordinates
+
+
+def _id_column(table: Table) -> int:
+    columns = [column for column, name in enumerate(table.names) if name.lower() == "id"]
+    if len(columns) != 1:
+        raise InputError(
+            f"{table.source} has the columns {listed(table.names)}: one column id is needed, or --snap-limit to take "
+            "lat and lon (or x, y, ...) to the nearest record"
+        )
+    return columns[0]
+
+
+def _kept_column(table: Table, name: str) -> int:
+    if table.names.count(name) != 1:
+        raise InputError(
+            f"{table.source} has {table.names.count(name)} columns {name!r}, but --keep needs one: its columns are "
+            f"{listed(table.names)}"
+        )
+    return table.names.index(name)
+
+
+def _properties_of(feature: Any, keep: Sequence[str]) -> list[Any]:
+    properties = feature.properties
+    missing = next((name for name in keep if name not in properties), None)
+    if missing is not None:
+        raise InputError(f"{feature.where} has no property {missing!r}: --keep needs it in every feature")
+    return [properties[name] for name in keep]
+
+
+def _known(cell: str, known: frozenset[str]) -> str:
+    # spaces around an id belong to it only if the record's own id has them
+    return cell if cell in known else cell.strip()

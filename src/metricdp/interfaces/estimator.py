@@ -1,0 +1,205 @@
+"""A mechanism as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from metricdp.data.records import Records
+from metricdp.errors import InputError
+from metricdp.mechanism.files import load
+from metricdp.mechanism.mechanism import Mechanism
+from metricdp.metric import as_metric
+from metricdp.metric.distances import CoordinateMetric
+from metricdp.problem import Problem
+from metricdp.solve import Status, solve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.data.records import Kind
+    from metricdp.mechanism.snap import SnappedReports
+
+DEFAULT_OUTPUTS = 100
+MOST_FOR_CONNECTING = 10_000
+
+
+class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Replaces each row by the report of a certified epsilon-mDP mechanism.
+
+    `fit` takes a **public list** of records and finds the best mechanism for it; `transform` takes the true rows to
+    their nearest records and gives the coordinates of the outputs drawn for them. Do not fit on the secrets themselves:
+    which records and outputs there are is not hidden, so ``fit_transform`` of secret rows publishes them.
+
+    Draws come from the operating system's randomness: there is no ``random_state``, two calls of `transform` differ,
+    and each spends the budget again.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy budget per unit of distance (per km for places).
+    eta
+        Records within this distance are neighbours. By default the least that joins all records, so that every pair is
+        protected at its path distance.
+    outputs
+        How many of the records can be reported, drawn with ``seed``; all if there are fewer. By default 100.
+    kind
+        ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees.
+    metric, loss
+        As in `Problem`, by default what fits the kind. Points can only be snapped by ``"euclidean"``,
+        ``"manhattan"`` or ``"haversine"``.
+    snap_limit
+        Rows farther than this from every record are refused, all together; by default ``eta_``.
+    gap, time_limit, method
+        As in `solve`. If the gap is not reached within ``time_limit`` seconds, the best mechanism so far is kept, as
+        private as any, and a ConvergenceWarning says how far from optimal it can be.
+    seed
+        For drawing outputs; it has nothing to do with the reports.
+    mechanism
+        A mechanism, or the path of its file, to be used in place of finding one: `fit` then only checks the columns,
+        and the options above except ``snap_limit`` are not used.
+
+    Attributes
+    ----------
+    mechanism_
+        The certified mechanism; ``mechanism_.certificate`` says what it protects.
+    eta_, snap_limit_
+        The distances in force.
+    n_features_in_
+        Number of columns.
+
+    Examples
+    --------
+    >>> import metricdp
+    >>> public = metricdp.data.grid(3, 3).coordinates
+    >>> privacy = MetricPrivacy(epsilon=2.0).fit(public)
+    >>> round(privacy.eta_, 6), privacy.mechanism_.certificate.n_components
+    (1.0, 1)
+    >>> privacy.transform([[0.6, 0.5], [2.5, 2.4]]).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        eta: float | None = None,
+        outputs: int | None = None,
+        kind: Kind = "vectors",
+        metric: str | None = None,
+        loss: str | None = None,
+        snap_limit: float | None = None,
+        gap: float = 0.01,
+        time_limit: float | None = 60.0,
+        method: str = "auto",
+        seed: int = 0,
+        mechanism: Mechanism | str | Path | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.eta = eta
+        self.outputs = outputs
+        self.kind = kind
+        self.metric = metric
+        self.loss = loss
+        self.snap_limit = snap_limit
+        self.gap = gap
+        self.time_limit = time_limit
+        self.method = method
+        self.seed = seed
+        self.mechanism = mechanism
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Find the best mechanism for the distinct rows of ``X``, a public list; how often each occurs is the prior."""
+        n_least = 2 if self.mechanism is None else 1
+        points = validate_data(self, X, dtype=np.float64, ensure_min_samples=n_least)
+        self.mechanism_ = self._solved(points) if self.mechanism is None else self._given()
+        if self.mechanism_.metric not in CoordinateMetric.NAMES:
+            raise InputError(
+                f"points cannot be snapped by the metric {self.mechanism_.metric!r}: choose one of "
+                f"{', '.join(CoordinateMetric.NAMES)}"
+            )
+        if self.mechanism_.records.dimension != points.shape[1]:
+            raise InputError(
+                f"the mechanism's records have {self.mechanism_.records.dimension} coordinates, got X with "
+                f"{points.shape[1]} columns: give the same columns"
+            )
+        self.eta_ = self.mechanism_.eta
+        self.snap_limit_ = self.eta_ if self.snap_limit is None else self.snap_limit
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Give the coordinates of the output drawn for each row."""
+        reports = self.perturb(X)
+        return self.mechanism_.outputs.coordinates[reports.outputs]
+
+    def perturb(self, X: ArrayLike) -> SnappedReports:
+        """Give the reports with their names and the snap distances, which are for whoever holds the secret only."""
+        check_is_fitted(self)
+        points = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.mechanism_.perturb_points(points, limit=self.snap_limit_)
+
+    def _given(self) -> Mechanism:
+        return self.mechanism if isinstance(self.mechanism, Mechanism) else load(str(self.mechanism))
+
+    def _solved(self, points: NDArray[np.float64]) -> Mechanism:
+        distinct, counts = np.unique(points, axis=0, return_counts=True)
+        records = Records(distinct, prior=counts, kind=self.kind)
+        problem = Problem(
+            records,
+            epsilon=self.epsilon,
+            eta=self._reach(records),
+            outputs=_count(self.outputs, records.n),
+            metric=self.metric,
+            loss=self.loss,
+            seed=self.seed,
+        )
+        result = solve(problem, gap=self.gap, time_limit=self.time_limit, method=self.method)
+        if result.status is not Status.OPTIMAL:
+            warnings.warn(
+                f"the mechanism is private, but its loss may be {100 * result.gap:.3g} % from optimal: raise "
+                f"time_limit (now {self.time_limit}) or gap, or lower eta (now {problem.eta:.6g}) or outputs",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return result.mechanism
+
+    def _reach(self, records: Records) -> float:
+        return connecting_eta(records, self.metric) if self.eta is None else self.eta
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags
+
+
+def connecting_eta(records: Records, metric: str | None = None) -> float:
+    """Give the least neighbour distance that joins all records: the longest edge of a minimum spanning tree.
+
+    Examples
+    --------
+    >>> round(connecting_eta(Records([[0.0], [1.0], [4.0]], kind="vectors")), 6)
+    3.0
+    """
+    if records.n > MOST_FOR_CONNECTING:
+        raise InputError(
+            f"eta cannot be chosen for {records.n} records (limit {MOST_FOR_CONNECTING}): give it yourself"
+        )
+    distances = as_metric(metric, records).to_rows(records, np.arange(records.n))
+    # zero means no edge to the tree: records in one place are joined by the least positive number
+    np.maximum(distances, np.nextafter(0.0, 1.0), out=distances)
+    longest = float(minimum_spanning_tree(distances).data.max(initial=0.0))
+    # a hair more, so that rounding cannot cut the edge; any reach will do for a single place
+    return longest * (1.0 + 1e-9) or 1.0
+
+
+def _count(outputs: int | None, n: int) -> int:
+    return min(DEFAULT_OUTPUTS if outputs is None else outputs, n)

@@ -1,0 +1,176 @@
+"""The features of a GeoJSON file one after the other, without holding the whole file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from metricdp.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metricdp.interfaces.streams import TextSource
+
+LONGEST_VALUE = 1 << 24
+BLANKS = re.compile(r"[ \t\n\r]*")
+DEGREES = ("CRS84", "4326")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature as it stands in the file."""
+
+    content: Any
+    where: str
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """Its properties; none if it has no object of them."""
+        found = self.content.get("properties") if isinstance(self.content, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def place(self) -> tuple[float, float]:
+        """Give latitude and longitude of a Point."""
+        geometry = self.content.get("geometry") if isinstance(self.content, dict) else None
+        kind = geometry.get("type") if isinstance(geometry, dict) else None
+        if not isinstance(geometry, dict) or kind != "Point":
+            raise InputError(f"{self.where} has the geometry {kind!s:.40}: only Points can be perturbed; remove it")
+        position = geometry.get("coordinates")
+        if not isinstance(position, list) or len(position) < 2 or not all(map(_is_number, position[:2])):
+            raise InputError(f"{self.where} has coordinates that are no [longitude, latitude]: give both in degrees")
+        try:
+            return float(position[1]), float(position[0])
+        except OverflowError:
+            raise InputError(f"{self.where} has coordinates beyond all numbers: give degrees") from None
+
+    def id(self) -> str:
+        """Give its id, or its property id."""
+        own = self.content.get("id") if isinstance(self.content, dict) else None
+        found = self.properties.get("id") if own is None else own
+        if found is None:
+            raise InputError(
+                f"{self.where} has no id: name a record of the mechanism, or give --snap-limit to take its coordinates "
+                "to the nearest record"
+            )
+        return str(found)
+
+
+def features(source: TextSource) -> Iterator[Feature]:
+    """Give the features of a FeatureCollection in turn.
+
+    What else the collection holds is read past, save a reference system other than degrees, which is refused.
+    """
+    text = _Text(source)
+    text.expect("{", "a GeoJSON FeatureCollection of Points")
+    has_features = False
+    if not text.skip("}"):
+        while True:
+            key = text.value()
+            text.expect(":", "a colon after each name")
+            if key == "features":
+                if has_features:
+                    raise FileFormatError(f"{source.path} has two lists of features: keep one")
+                has_features = True
+                yield from _elements(text, source)
+            else:
+                _check_member(key, text.value(), source)
+            if not text.skip(","):
+                break
+        text.expect("}", "the end of the collection")
+    text.expect_end()
+    if not has_features:
+        raise FileFormatError(f"{source.path} has no list of features: give a GeoJSON FeatureCollection of Points")
+
+
+def _elements(text: _Text, source: TextSource) -> Iterator[Feature]:
+    text.expect("[", "a list of features")
+    if text.skip("]"):
+        raise InputError(f"{source.path} has no features: give at least one Point")
+    number = 0
+    while True:
+        yield Feature(text.value(), f"{source.path}, feature {number}")
+        number += 1
+        if not text.skip(","):
+            break
+    text.expect("]", "a comma or the end of the features")
+
+
+def _check_member(key: Any, value: Any, source: TextSource) -> None:
+    if key != "crs" or value is None:
+        return
+    name = json.dumps(value)
+    if not any(known in name for known in DEGREES):
+        raise InputError(f"{source.path} has the reference system {name:.80}: convert it to degrees (EPSG:4326)")
+
+
+class _Text:
+    """JSON values and signs taken from the front of a text that is read on as needed."""
+
+    def __init__(self, source: TextSource) -> None:
+        self._source = source
+        self._decoder = json.JSONDecoder()
+        self._buffer, self._at, self._is_all = "", 0, False
+
+    def value(self) -> Any:
+        """Take the next JSON value."""
+        self._sign()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._buffer, self._at)
+            except (ValueError, RecursionError) as error:
+                if self._is_all or isinstance(error, RecursionError):
+                    raise self._broken(getattr(error, "msg", str(error))) from None
+            else:
+                # a number may go on in what is not read yet
+                if end < len(self._buffer) or self._is_all:
+                    self._at = end
+                    return value
+            if len(self._buffer) - self._at > LONGEST_VALUE:
+                raise self._broken(f"a value of more than {LONGEST_VALUE:,} characters")
+            # at least twice as much, so that a long value is not tried too often
+            wanted = 2 * (len(self._buffer) - self._at)
+            while len(self._buffer) - self._at < wanted and self._more():
+                pass
+
+    def skip(self, sign: str) -> bool:
+        """Take ``sign`` if it comes next; say whether it did."""
+        is_next = self._sign() == sign
+        self._at += is_next
+        return is_next
+
+    def expect(self, sign: str, what: str) -> None:
+        """Take ``sign``, or complain that ``what`` is missing."""
+        if not self.skip(sign):
+            raise self._broken(f"{what} was expected")
+
+    def expect_end(self) -> None:
+        """Complain if anything but blanks follows."""
+        if self._sign():
+            raise self._broken("text after the collection")
+
+    def _sign(self) -> str:
+        while True:
+            match = BLANKS.match(self._buffer, self._at)
+            self._at = self._at if match is None else match.end()
+            if self._at < len(self._buffer):
+                return self._buffer[self._at]
+            if not self._more():
+                return ""
+
+    def _more(self) -> bool:
+        if self._is_all:
+            return False
+        piece = self._source.read()
+        self._buffer, self._at = self._buffer[self._at :] + piece, 0
+        self._is_all = not piece
+        return bool(piece)
+
+    def _broken(self, why: str) -> FileFormatError:
+        return FileFormatError(f"{self._source.path} is not GeoJSON ({why}): save it again as GeoJSON")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,237 @@
+"""Perturb a CSV or GeoJSON file, by record ids or by coordinates, into a file of reports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from metricdp.data.writing import check_writable
+from metricdp.errors import InputError
+from metricdp.interfaces.batches import Batch, csv_batches, geojson_batches
+from metricdp.interfaces.budget import unprotected
+from metricdp.interfaces.snapping import FAR, check_far, check_limit, draw_points
+from metricdp.interfaces.streams import Target, TextSource, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from metricdp.interfaces.streams import Progress
+    from metricdp.mechanism.mechanism import Mechanism
+
+GEOJSON_SUFFIXES = (".geojson", ".json")
+
+
+@dataclass
+class FileSummary:
+    """What was done with a file. All but ``reports`` says something about the true records: it is for their holder.
+
+    Attributes
+    ----------
+    reports
+        How many reports were written.
+    dropped
+        How many rows were left out because they were too far from every record.
+    largest_snap_distance
+        How far a point was from its record at most; None if records were named by their ids.
+    unprotected
+        How many reports are of records without any neighbour: these may be given away completely.
+    """
+
+    reports: int = 0
+    dropped: int = 0
+    largest_snap_distance: float | None = None
+    unprotected: int = 0
+
+
+def perturb_file(
+    mechanism: Mechanism,
+    source: str | Path,
+    target: str | Path,
+    *,
+    snap_limit: float | None = None,
+    far: str = "refuse",
+    keep: Sequence[str] = (),
+    snap_distances: str | Path | None = None,
+    progress: Progress | None = None,
+) -> FileSummary:
+    """Write one report for each row of ``source``, in its order, and nothing else of the row unless it is kept.
+
+    The files may be of any length: they are read and written in pieces. ``target`` appears whole at the end or not at
+    all. It is GeoJSON if its name ends so (``.geojson``, ``.json``), else CSV.
+
+    Parameters
+    ----------
+    source
+        CSV (packed with gzip or not), or GeoJSON if its name ends so.
+    snap_limit
+        Without it, rows name records by the column (or property) ``id``. With it, rows are points (columns ``lat`` and
+        ``lon``, or ``x``, ``y``, ...; Points in GeoJSON), which are taken to their nearest record, at most this far.
+    far
+        What to do with points that are farther: ``"refuse"`` the whole file, or ``"drop"`` them. What is dropped is
+        missing, and whoever knows how many there were sees that.
+    keep
+        Columns (or properties) that are written beside the report **as they are**: nothing protects them.
+    snap_distances
+        A file to write the snap distance of each row to, readable by its owner only. It says something about the true
+        points: never publish it with the reports.
+    progress
+        Called after each piece.
+    """
+    check_writable(target)
+    check_far(far)
+    if snap_limit is not None:
+        check_limit(snap_limit)
+    elif snap_distances is not None or far != FAR[0]:
+        raise InputError("--far and --snap-distances go with --snap-limit: give the farthest distance at which to snap")
+    _check_columns(mechanism, target, keep)
+    is_geojson = _is_geojson(source)
+    is_alone = unprotected(mechanism)
+    summary, first_far = FileSummary(), 0
+    with ExitStack() as stack:
+        text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
+        writer = _writer(mechanism, stack.enter_context(replacing(target)), target, keep)
+        notes = None if snap_distances is None else stack.enter_context(replacing(snap_distances, is_secret=True))
+        if notes is not None:
+            notes.write("row,snap_distance,is_reported\r\n")
+        read = geojson_batches if is_geojson else csv_batches
+        n_read = 0
+        for batch in read(text, mechanism, keep, are_places=snap_limit is not None):
+            outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit)
+            if distances is not None:
+                summary.largest_snap_distance = max(summary.largest_snap_distance or 0.0, float(distances.max()))
+            if notes is not None and distances is not None:
+                notes.write(_notes(n_read, distances, is_far))
+            if is_far.any() and not first_far:
+                first_far = n_read + 1 + int(np.flatnonzero(is_far)[0])
+            kept = [values for values, is_out in zip(batch.kept, is_far, strict=True) if not is_out]
+            writer.write(outputs[~is_far], kept)
+            summary.reports += int((~is_far).sum())
+            summary.dropped += int(is_far.sum())
+            summary.unprotected += int(is_alone[rows[~is_far]].sum())
+            n_read += len(outputs)
+            if progress is not None:
+                progress(text, n_read)
+        writer.end()
+        # only now, so that refusing takes as long as reporting
+        if summary.dropped and far == "refuse":
+            raise InputError(
+                f"{summary.dropped} of {n_read} places are farther than {snap_limit:g} from every record (the first "
+                f"is in row {first_far}): nothing was written; drop them with --far drop, or raise --snap-limit"
+            )
+    return summary
+
+
+def _check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]) -> None:
+    twice = next((name for name in keep if list(keep).count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"--keep {twice} is given more than once: name each column once")
+    taken = {"report", *_coordinate_names(mechanism)} & set(keep)
+    if taken:
+        raise InputError(f"--keep {min(taken)} has the name of a column of the reports: rename it")
+    if _is_geojson(target) and mechanism.records.kind != "places":
+        raise InputError(f"{target} would be GeoJSON, but the mechanism's outputs are no places: write a .csv file")
+
+
+def _drawn(
+    mechanism: Mechanism, batch: Batch, snap_limit: float | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.bool_]]:
+    """Draw for one batch: the outputs, the records, how far these were, and whether that is too far."""
+    if batch.points is not None and snap_limit is not None:
+        drawn = draw_points(mechanism, batch.points)
+        return drawn.outputs, drawn.rows, drawn.distances, drawn.distances > snap_limit
+    rows = np.zeros(0, dtype=np.int64) if batch.rows is None else batch.rows
+    return mechanism.perturb_rows(rows), rows, None, np.zeros(len(rows), dtype=bool)
+
+
+def _notes(n_before: int, distances: NDArray[np.float64], is_far: NDArray[np.bool_]) -> str:
+    lines = zip(distances.tolist(), is_far.tolist(), strict=True)
+    return "".join(
+        f"{row},{distance!r},{'no' if is_out else 'yes'}\r\n"
+        for row, (distance, is_out) in enumerate(lines, start=n_before + 1)
+    )
+
+
+class _Writer(Protocol):
+    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def _writer(mechanism: Mechanism, target: Target, path: str | Path, keep: Sequence[str]) -> _Writer:
+    return (_GeoJsonWriter if _is_geojson(path) else _CsvWriter)(mechanism, target, keep)
+
+
+class _CsvWriter:
+    """Reports as rows: the output's name and coordinates, then what is kept."""
+
+    def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
+        names, points = mechanism.outputs.ids(mechanism.records), mechanism.outputs.coordinates
+        self._cells = [[name, *map(repr, point)] for name, point in zip(names, points.tolist(), strict=True)]
+        self._target = target
+        self._write_rows([["report", *_coordinate_names(mechanism), *keep]])
+
+    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
+        """Write some reports."""
+        self._write_rows(
+            [[*self._cells[k], *map(_cell, values)] for k, values in zip(outputs.tolist(), kept, strict=True)]
+        )
+
+    def end(self) -> None:
+        """Write what comes last: nothing."""
+
+    def _write_rows(self, rows: list[list[str]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows(rows)
+        self._target.write(text.getvalue())
+
+
+class _GeoJsonWriter:
+    """Reports as Point features: the output's name and what is kept are their properties."""
+
+    def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
+        self._names = mechanism.outputs.ids(mechanism.records)
+        self._points = mechanism.outputs.coordinates[:, ::-1].tolist()  # longitude first
+        self._target, self._keep, self._is_first = target, keep, True
+        target.write('{"type": "FeatureCollection", "features": [')
+
+    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
+        """Write some reports."""
+        for k, values in zip(outputs.tolist(), kept, strict=True):
+            feature = {
+                "type": "Feature",
+                "geometry": {"type": "Point", "coordinates": self._points[k]},
+                "properties": {"report": self._names[k], **dict(zip(self._keep, values, strict=True))},
+            }
+            self._target.write(("\n" if self._is_first else ",\n") + json.dumps(feature))
+            self._is_first = False
+
+    def end(self) -> None:
+        """Write the end of the collection."""
+        self._target.write("\n]}\n")
+
+
+def _is_geojson(path: str | Path) -> bool:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    return suffixes[-1:] != [] and suffixes[-1] in GEOJSON_SUFFIXES
+
+
+def _coordinate_names(mechanism: Mechanism) -> list[str]:
+    if mechanism.records.kind == "places":
+        return ["lat", "lon"]
+    return [f"x{axis + 1}" for axis in range(mechanism.records.dimension)]
+
+
+def _cell(value: Any) -> str:
+    """Give a property as a cell of a table."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)

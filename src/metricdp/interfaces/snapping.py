@@ -1,0 +1,55 @@
+"""Draw for points: each is taken to its nearest record first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metricdp.errors import InputError
+from metricdp.mechanism.snap import as_points, nearest_records
+from metricdp.metric.distances import CoordinateMetric
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.mechanism.mechanism import Mechanism
+
+FAR = ("refuse", "drop")
+
+
+@dataclass(frozen=True)
+class DrawnPoints:
+    """The output drawn for each point, the record it was taken to, and how far that was."""
+
+    outputs: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    distances: NDArray[np.float64]
+
+
+def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Give the nearest record of each point and its distance, in the mechanism's metric."""
+    if mechanism.metric not in CoordinateMetric.NAMES:
+        raise InputError(
+            f"points cannot be snapped by the metric {mechanism.metric!r}: name records by their ids, or make a "
+            f"mechanism with one of {', '.join(CoordinateMetric.NAMES)}"
+        )
+    return nearest_records(as_points(points, mechanism.records), mechanism.records, CoordinateMetric(mechanism.metric))
+
+
+def draw_points(mechanism: Mechanism, points: ArrayLike) -> DrawnPoints:
+    """Draw for every point, also for those that are too far: what is done about these is for the caller to say."""
+    rows, distances = snap_points(mechanism, points)
+    return DrawnPoints(mechanism.perturb_rows(rows), rows, distances)
+
+
+def check_limit(limit: float) -> None:
+    """Refuse a limit that is not positive."""
+    if not limit > 0:
+        raise InputError(f"the snap limit must be positive, got {limit}: give the farthest distance at which to snap")
+
+
+def check_far(far: str) -> None:
+    """Refuse a policy that is not known."""
+    if far not in FAR:
+        raise InputError(f"unknown policy {far!r} for points beyond the snap limit: choose {' or '.join(FAR)}")

@@ -1,0 +1,185 @@
+"""The explorer: one HTML file that shows a mechanism and its certificates, offline and without any request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricdp.data.road import CITIES
+from metricdp.data.writing import check_writable, write_whole
+from metricdp.errors import MetricDPError
+from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, check_names
+from metricdp.mechanism.mechanism import table_loss
+from metricdp.report.convergence import convergence
+from metricdp.report.explorer_data import mechanism_fields, packed, streets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from metricdp.data.streets import StreetNetwork
+    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.problem.problem import Problem
+
+STYLES = ("page.css",)
+SCRIPTS = ("read.js", "draw.js", "map.js", "lists.js", "panels.js", "main.js")  # run in this order as one script
+POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
+)
+QUICK = ("exponential", "planar-laplace", "uniform")  # to compare with: these need no linear program
+Compared = tuple[str, float, bool]
+"""A mechanism to compare with: its name, its expected loss, and whether it is certified at the same budget."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """The mechanism file that a page is about."""
+
+    name: str
+    n_bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> SourceFile:
+        """Take the name, the size and the SHA-256 of the whole file, as ``sha256sum`` gives it."""
+        data = path.read_bytes()
+        return cls(path.name, len(data), hashlib.sha256(data).hexdigest())
+
+
+def write_explorer(target: str | Path, mechanism: Mechanism, **options: Any) -> int:
+    """Write the page of `explorer_page` to ``target``, whole or not at all; give its size in bytes."""
+    check_writable(target)
+    data = explorer_page(mechanism, **options).encode()
+    write_whole(target, data)
+    return len(data)
+
+
+def compared_with(problem: Problem, names: Sequence[str] = QUICK) -> list[Compared]:
+    """Build the named mechanisms on ``problem``; one that cannot be made there is left out."""
+    check_names(names)
+    rows = []
+    for name in names:
+        try:
+            made, _ = BASELINES[name](problem, TIME_LIMIT)
+        except MetricDPError:
+            continue
+        rows.append((name, table_loss(made.table, problem), made.epsilon <= problem.epsilon))
+    return rows
+
+
+def explorer_page(
+    mechanism: Mechanism,
+    *,
+    problem: Problem | None = None,
+    is_own_loss: bool = True,
+    compared: Sequence[Compared] = (),
+    trace: Iterable[Mapping[str, Any]] = (),
+    streets: StreetNetwork | None = None,
+    file: SourceFile | None = None,
+) -> str:
+    """Give a self-contained HTML page that explores a mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        What to show.
+    problem
+        The problem that it solves. Without it no losses are shown.
+    is_own_loss
+        Whether the problem's loss is the one that the mechanism was made for, or a stand-in.
+    compared
+        Other mechanisms on the same problem, such as from `compared_with`: name, expected loss, certified.
+    trace
+        The rows of the run's trace, for the convergence of the bounds.
+    streets
+        Drawn beneath the records; by default those of the records, or of a shipped city.
+    file
+        The file that the mechanism is in.
+    """
+    records = mechanism.records if problem is None else problem.records
+    payload = mechanism_fields(mechanism, streets_of(records) if streets is None else streets)
+    payload["loss"] = None
+    if problem is not None:
+        losses = (mechanism.probabilities * problem.loss).sum(axis=1)
+        payload["arrays"]["losses"] = packed(losses.astype(np.float32))
+        is_length = problem.loss_name.startswith(("travel", "distance")) and payload["unit"]
+        payload["loss"] = {
+            "name": problem.loss_name,
+            "is_own": is_own_loss,
+            "expected": math.fsum(losses * records.prior),
+            "unit": "km" if is_length else "",
+        }
+    payload |= {
+        "certificate": _certificate_fields(mechanism),
+        "compared": [{"name": name, "loss": loss, "certified": certified} for name, loss, certified in compared],
+        "convergence": _convergence_fields(trace),
+        "credit": "© OpenStreetMap contributors" if records.name in CITIES else None,
+        "file": None if file is None else {"name": file.name, "bytes": file.n_bytes, "sha256": file.sha256},
+    }
+    return _assembled(f"{records.name} · metricdp explorer", payload)
+
+
+def _certificate_fields(mechanism: Mechanism) -> dict[str, Any]:
+    certificate, best = mechanism.certificate, mechanism.optimality
+    check, ids = certificate.privacy, mechanism.records.ids
+    return {
+        "is_private": check.certified and check.n_pairs > 0,
+        "pairs": check.n_pairs,
+        "outputs": check.n_outputs,
+        "comparisons": 2 * check.n_pairs * check.n_outputs,
+        "decided_exactly": check.n_decided_exactly,
+        "tightest_epsilon": check.tightest_epsilon,
+        "worst": None if check.worst is None else [ids[check.worst.i], ids[check.worst.j]],
+        "components": certificate.n_components,
+        "isolated": certificate.n_isolated,
+        "is_from_file": certificate.is_from_file,
+        "solver": mechanism.solver,
+        "optimality": None if best is None else {"loss": best.loss, "lower_bound": best.lower_bound, "gap": best.gap},
+        "lines": certificate.lines(),
+    }
+
+
+def _convergence_fields(trace: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    rows = list(trace)
+    if not rows:
+        return None
+    found = convergence(rows)
+    return {
+        "certified": found.certified,
+        "series": [
+            {"name": one.name, "seconds": one.seconds, "lower": one.lower, "upper": one.upper} for one in found.series
+        ],
+    }
+
+
+def _assembled(title: str, payload: dict[str, Any]) -> str:
+    """Put the page together. Text from the data goes into the title, escaped, and into JSON that can end no tag."""
+    style = "".join(_source(name) for name in STYLES)
+    script = "(() => {\n" + "".join(_source(name) for name in SCRIPTS) + "})();\n"
+    data = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    parts = {
+        "title": html.escape(title),
+        "policy": POLICY.format(script=_fingerprint(script), style=_fingerprint(style)),
+        "style": style,
+        "payload": data,
+        "script": script,
+    }
+    # one pass, so that nothing inside a part is taken for a place to fill
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source("page.html"))
+
+
+def _fingerprint(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _source(name: str) -> str:
+    return (files("metricdp.report") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,65 @@
+"""How results, mechanisms and partitions show themselves in notebooks, and their ``plot`` methods.
+
+The classes stand left of this room and cannot import it: the front door (`metricdp`) calls `attach` once.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from metricdp.mechanism.mechanism import Mechanism
+from metricdp.partition.partition import Partition
+from metricdp.report.plots import plot_mechanism, plot_partition, plot_result
+from metricdp.solve.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def attach() -> None:
+    """Give the classes their drawings and their HTML."""
+    Mechanism._draw, Mechanism._html = plot_mechanism, mechanism_html  # noqa: SLF001  (the seam that they leave open)
+    Partition._draw, Partition._html = plot_partition, partition_html  # noqa: SLF001
+    Result._draw, Result._html = plot_result, result_html  # noqa: SLF001
+
+
+def mechanism_html(mechanism: Mechanism) -> str:
+    """Give a small table: what it is, and both certificates in plain words."""
+    rows = [
+        ("records", f"{mechanism.records.n:,} ({mechanism.records.name})"),
+        ("outputs", f"{mechanism.outputs.n:,}"),
+        ("epsilon", f"{mechanism.epsilon:g}, neighbours within {mechanism.eta:g} ({mechanism.metric})"),
+    ]
+    return _table("Mechanism", rows, mechanism.certificate.lines())
+
+
+def result_html(result: Result) -> str:
+    """Give a small table of how the run ended."""
+    rows = [
+        ("status", result.status.value),
+        ("expected loss", f"{result.loss:.6g} ({result.problem.loss_name})"),
+        ("lower bound", f"{result.lower_bound:.6g}"),
+        ("gap", f"{100 * result.gap:.3g} %"),
+        ("method", f"{result.method}, {result.seconds:.2f} s, {result.peak_mb:.0f} MB"),
+    ]
+    return _table("Result", rows, result.mechanism.certificate.lines())
+
+
+def partition_html(partition: Partition) -> str:
+    """Give a small table of the partition's figures."""
+    quality = partition.quality
+    rows = [
+        ("blocks", f"{quality.n_blocks:,}, balance {quality.balance:.3g}"),
+        ("internal records", f"{quality.internal_mean:.4g} per block, {quality.internal_max:,} at most"),
+        ("boundary records", f"{quality.n_boundary:,} ({partition.separator})"),
+        ("cut neighbour pairs", f"{quality.n_cut_edges:,}"),
+    ]
+    return _table(f"Partition by {partition.name}", rows)
+
+
+def _table(title: str, rows: Iterable[tuple[str, str]], lines: Iterable[str] = ()) -> str:
+    cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
+    words = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    listed = f"<ul>{words}</ul>" if words else ""
+    return f"<div><strong>{html.escape(title)}</strong><table>{cells}</table>{listed}</div>"

@@ -1,0 +1,194 @@
+// The state of the page and what changes it.
+
+const byChance = (a, b) => arrays.chance[b] - arrays.chance[a] || a - b;
+const state = { view: "record", record: 0, output: 0, order: Array.from({ length: nOutputs }, (_, k) => k).sort(byChance) };
+const outputOfRow = new Map((payload.output_rows || []).map((row, k) => [row, k]));
+const choose = { record: chooseRecord, output: chooseOutput };
+let stage;
+
+function announce(text) {
+  byId("live").textContent = text;
+}
+
+function chooseRecord(i) {
+  [state.record, state.view] = [i, "record"];
+  const entries = update();
+  const likely = entries.slice(0, 3).map(([k, p]) => `${payload.outputs[k]} ${percent(p)}`).join(", ");
+  const loss = payload.loss ? `expected ${payload.loss.is_own ? "loss" : "distance"} ${inUnit(arrays.losses[i], payload.loss.unit)}; ` : "";
+  announce(`Record ${payload.ids[i]}: ${loss}most likely reports ${likely}`);
+}
+
+function chooseOutput(k) {
+  [state.output, state.view] = [k, "report"];
+  const posterior = update();
+  const likely = posterior.slice(0, 3).map(([i, p]) => `${payload.ids[i]} ${percent(p)}`).join(", ");
+  announce(likely ? `Report ${payload.outputs[k]}: most likely true records ${likely}` : `Report ${payload.outputs[k]} is never given`);
+}
+
+function chooseView(view) {
+  state.view = view;
+  update();
+  announce(view === "record" ? "Showing what the record reports" : "Showing what the report reveals");
+}
+
+/** Show the state; gives the entries of the view. */
+function update() {
+  const isRecord = state.view === "record";
+  const entries = [showRecord(state, choose), showReport(state, choose)][isRecord ? 0 : 1];
+  byId("record-card").classList.toggle("active", isRecord);
+  byId("report-card").classList.toggle("active", !isRecord);
+  byId(isRecord ? "view-record" : "view-report").checked = true;
+  const slider = byId("slider");
+  const rank = state.order.indexOf(state.output);
+  const said = `${payload.outputs[state.output]}, ${count(rank + 1)} of ${count(nOutputs)}`;
+  slider.value = rank;
+  slider.setAttribute("aria-valuetext", `${said}, given by ${percent(arrays.chance[state.output])} of all`);
+  byId("slider-value").replaceChildren(element("span", { class: "id", text: said }));
+  const box = byId("stage");
+  [box.dataset.view, box.dataset.record, box.dataset.output] = [state.view, state.record, state.output];
+  byId("map").setAttribute("aria-label", isRecord
+    ? `Map of ${many(nRecords, "record")}; chosen: record ${payload.ids[state.record]} and its reports`
+    : `Map of ${many(nRecords, "record")}; chosen: report ${payload.outputs[state.output]} and the records it may come from`);
+  legend();
+  if (stage) {
+    stage.draw();
+    stage.show(isRecord ? state.record : state.output);
+  }
+  return entries;
+}
+
+function legend() {
+  const items = state.view === "record"
+    ? [["truth", "true record"], ["likely", "report: area is its probability"], ["near", "neighbours within η"], ["other", "other records"]]
+    : [["seen", "report that was seen"], ["guess", "true record: area is its posterior"], ["truth", "chosen record"], ["other", "other records and reports"]];
+  const isShown = ([sign]) => sign !== "near" || (hasMap && payload.map.is_round && payload.eta !== null);
+  byId("legend").replaceChildren(...items.filter(isShown).map(([sign, text]) => element("div", {}, element("i", { class: sign }), text)));
+}
+
+function startSearch() {
+  const input = byId("search"), box = byId("matches");
+  const names = payload.ids.map((id) => id.toLowerCase());
+  let found = [], active = -1;
+  input.placeholder = `Find one of ${many(nRecords, "record")}, such as ${payload.ids[state.record]}`;
+
+  function close() {
+    box.hidden = true;
+    active = -1;
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  }
+
+  function open() {
+    const wanted = input.value.trim().toLowerCase();
+    if (!wanted) return close();
+    const starts = [], inside = [];
+    for (let i = 0; i < names.length && starts.length < 50; i++) {
+      const at = names[i].indexOf(wanted);
+      if (at === 0) starts.push(i);
+      else if (at > 0 && inside.length < 50) inside.push(i);
+    }
+    found = [...starts, ...inside].slice(0, 50);
+    active = found.length ? 0 : -1;
+    show();
+    announce(found.length ? `${found.length === 50 ? "50 or more" : found.length} records match` : "No record matches");
+  }
+
+  function show() {
+    const rows = found.map((i, place) => {
+      const row = element("li", { role: "option", id: `match-${place}`, "aria-selected": String(place === active) },
+        element("span", { class: "id", text: payload.ids[i] }),
+        element("small", { text: payload.loss ? inUnit(arrays.losses[i], payload.loss.unit, 3) : percent(arrays.prior[i]) }));
+      row.addEventListener("pointerdown", (event) => event.preventDefault());
+      row.addEventListener("click", () => take(place));
+      return row;
+    });
+    box.replaceChildren(...(rows.length ? rows : [element("li", { class: "none", text: "No record has this in its name" })]));
+    box.hidden = false;
+    input.setAttribute("aria-expanded", "true");
+    if (active < 0) return input.removeAttribute("aria-activedescendant");
+    input.setAttribute("aria-activedescendant", `match-${active}`);
+    rows[active].scrollIntoView({ block: "nearest" });
+  }
+
+  function take(place) {
+    const i = found[place];
+    input.value = payload.ids[i];
+    close();
+    chooseRecord(i);
+  }
+
+  input.addEventListener("input", open);
+  input.addEventListener("focus", () => input.select());
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") return close();
+    if (event.key === "Enter" && active >= 0) return take(active);
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    if (box.hidden) return open();
+    active = (active + (event.key === "ArrowDown" ? 1 : found.length - 1)) % Math.max(1, found.length);
+    show();
+  });
+}
+
+function startTheme() {
+  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
+  let wanted = null;
+  try {
+    wanted = localStorage.getItem("metricdp-theme");
+  } catch {
+    // a page from disk may have no storage: the choice then lasts as long as the page
+  }
+  const apply = () => {
+    const isDark = wanted ? wanted === "dark" : system.matches;
+    root.dataset.theme = isDark ? "dark" : "light";
+    byId("theme").setAttribute("aria-pressed", String(isDark));
+    byId("theme-sign").textContent = isDark ? "☀" : "☾";
+    byId("theme-word").textContent = isDark ? "Light" : "Dark";
+    byId("theme").setAttribute("aria-label", "Dark theme");
+    if (stage) stage.paint();
+  };
+  system.addEventListener("change", apply);
+  byId("theme").addEventListener("click", () => {
+    wanted = root.dataset.theme === "dark" ? "light" : "dark";
+    try {
+      localStorage.setItem("metricdp-theme", wanted);
+    } catch {
+      // as above
+    }
+    apply();
+  });
+  apply();
+}
+
+/** A record that has something to show: the one that spreads its reports the most. */
+function firstRecord() {
+  let best = 0, most = -1;
+  for (let i = 0; i < nRecords; i++) {
+    let spread = 0;
+    for (let e = arrays.starts[i]; e < arrays.starts[i + 1]; e++) spread -= chances[e] * Math.log(chances[e]);
+    if (spread > most) [best, most] = [i, spread];
+  }
+  return best;
+}
+
+startTheme();
+state.record = firstRecord();
+const likeliest = reportsOf(state.record)[0];
+state.output = likeliest ? likeliest[0] : state.order[0];
+byId("slider").max = nOutputs - 1;
+showFacts();
+showPrivacy();
+showOptimality();
+showComparison();
+showConvergence();
+showFile();
+startSearch();
+document.body.classList.toggle("has-lists", !hasMap);
+stage = hasMap ? makeMap(state, choose) : makeLists(state, choose);
+update();
+byId("slider").addEventListener("input", (event) => chooseOutput(state.order[Number(event.target.value)]));
+for (const view of ["record", "report"]) byId(`view-${view}`).addEventListener("change", () => chooseView(view));
+// for scripts that drive this page: where a record is on the map, in pixels from its corner
+if (hasMap) window.metricdpExplorer = Object.freeze({ placeOf: stage.placeOf });
+document.documentElement.dataset.ready = "true";

@@ -1,0 +1,6 @@
+"""The first-order method: matrix-free primal-dual iterations with certified gaps, for whole cities."""
+
+from metricdp.solve.firstorder.loop import solve_by_first_order
+from metricdp.solve.firstorder.options import FirstOrderOptions
+
+__all__ = ["FirstOrderOptions", "solve_by_first_order"]

@@ -1,0 +1,262 @@
+"""The first-order method: iterate, bound, bring violated pairs in, until the certified gap is reached.
+
+What is done when depends on counts of steps alone, never on the clock, so that the same problem gives the same answer
+on any machine and with any number of threads. Costs are therefore weighed in steps: a lower bound costs about
+three of them, and a repair on all pairs about ``REPAIR_PASSES`` times the ratio of pairs to edges.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.mechanism.mechanism import relative_gap
+from metricdp.mechanism.repair import private_matrix
+from metricdp.solve.components import ComponentSolution
+from metricdp.solve.firstorder.bounds import certified_bound, most_violated, unit_duals
+from metricdp.solve.firstorder.iterate import Iteration
+from metricdp.solve.firstorder.memory import restore, store
+from metricdp.solve.firstorder.network import Network, first_edges
+from metricdp.solve.firstorder.polish import Polisher
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.checkpoint import Checkpoint
+    from metricdp.solve.components import Component
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.firstorder.options import FirstOrderOptions
+    from metricdp.solve.result import Trace
+    from metricdp.solve.stop import Stop
+
+FIRST_CHECK, NEXT_CHECK = 40, 1.2  # steps before the first bound, and the factor to the next
+LARGEST_STRETCH, STRETCH_PER_GAP = 0.02, 2.0
+WEIGHTS = (0.3, 2.0)
+REPAIR_PASSES = 60  # of a repair over all pairs, in steps over as many edges
+REPAIR_SHARE = 0.15  # of all steps that repairs may cost
+NEARLY_MET = 0.5  # of the gap
+REPAIR_TOLERANCE = 0.05  # of the gap: what mixing may cost
+EXTEND_AFTER, EXTEND_AGAIN = 400, 2.0  # steps before violated pairs are brought in, and the factor to the next time
+EXTEND_BY = 0.5  # of the edges, at most
+POLISH_AFTER, POLISH_AGAIN = 250, 1.6  # steps before the bound is polished, and the factor to the next time
+VIOLATED = 1e-5  # probability
+STALLED = 0.02  # of the gap: progress of the bound over a doubling of the steps that is none
+
+
+@dataclass
+class Progress:
+    """Bounds, the best private matrix, and counts that say what is next."""
+
+    lower_bound: float = 0.0
+    upper_bound: float = math.inf
+    Z: NDArray[np.float64] | None = None
+    checks: int = 0
+    extensions: int = 0
+    polishes: int = 0
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.lower_bound)
+
+
+def solve_by_first_order(
+    component: Component,
+    *,
+    options: FirstOrderOptions,
+    gap: float,
+    workers: Workers,
+    trace: Trace,
+    stop: Stop,
+    checkpoint: Checkpoint | None = None,
+) -> ComponentSolution:
+    """Solve one component by first-order iterations."""
+    polisher = Polisher(component, workers, stop) if component.costs.size <= options.polish_up_to else None
+    run = Run(component, options, polisher, gap=gap, trace=trace, stop=stop)
+    if checkpoint is not None:
+        restore(checkpoint, run.iteration, run.progress)
+    run.repaired_at = run.iteration.steps
+    try:
+        while not run.is_done() and not stop.is_due:
+            run.advance()
+            run.check()
+            if checkpoint is not None:
+                store(checkpoint, run.iteration, run.progress)
+    finally:
+        if polisher is not None:
+            polisher.forget()
+    progress = run.progress
+    if progress.gap > gap and not run.is_repaired:
+        run.repair()
+    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
+    is_complete = progress.gap <= gap or not stop.is_due
+    duals = unit_duals(run.iteration)
+    return ComponentSolution(Z, progress.lower_bound, is_complete, run.iteration.steps, unit_duals=duals)
+
+
+class Run:
+    """One component's iteration, its bounds, and the schedule."""
+
+    def __init__(
+        self,
+        component: Component,
+        options: FirstOrderOptions,
+        polisher: Polisher | None,
+        *,
+        gap: float,
+        trace: Trace,
+        stop: Stop,
+    ) -> None:
+        self.polisher = polisher
+        self.component, self.options, self.gap, self.trace, self.stop = component, options, gap, trace, stop
+        stretch = min(LARGEST_STRETCH, STRETCH_PER_GAP * gap) if options.stretch is None else options.stretch
+        begin = time.perf_counter()
+        network = Network(component, first_edges(component.graph, stretch))
+        self.weight = options.weight or _weight(network.exponent)
+        self.iteration = Iteration(network, self.weight)
+        self.progress = Progress(certified_bound(self.iteration))
+        self.is_repaired = False
+        self.repaired_at = 0
+        self.bounds: list[tuple[int, float]] = []  # the lower bound after so many steps
+        self.stalled_bound, self.stalled_at = 0.0, 0
+        self._has_stopped_rising = False
+        self._step_seconds, self._new_steps = 0.0, 0
+        trace.add(
+            stage="edges",
+            component=component.number,
+            pairs=component.graph.n_pairs,
+            edges=network.m,
+            weight=round(float(self.weight), 3),
+            seconds=round(time.perf_counter() - begin, 4),
+        )
+
+    def is_done(self) -> bool:
+        """Whether the gap is reached, or cannot be reached by going on."""
+        return (
+            self.progress.gap <= self.gap or self.iteration.steps >= self.options.max_iterations or self._is_stalled()
+        )
+
+    def _is_stalled(self) -> bool:
+        return self._has_stopped_rising and self.iteration.network.has_all_pairs
+
+    def advance(self) -> None:
+        """Step until the next check."""
+        begin = time.perf_counter()
+        first = self.iteration.steps
+        due = math.ceil(FIRST_CHECK * NEXT_CHECK**self.progress.checks)
+        while self.iteration.steps < due and not self.stop.is_due:
+            self.iteration.advance()
+        self.progress.checks += 1
+        self.is_repaired = False
+        self._step_seconds = time.perf_counter() - begin
+        self._new_steps = self.iteration.steps - first
+
+    def check(self) -> None:
+        """Bound from below; repair and bring pairs in when that is due; report."""
+        begin = time.perf_counter()
+        progress, steps = self.progress, self.iteration.steps
+        progress.lower_bound = max(progress.lower_bound, certified_bound(self.iteration))
+        self.bounds.append((steps, progress.lower_bound))
+        if self._is_polish_due():
+            self.progress.polishes += 1
+            bound = self.polisher.bound(unit_duals(self.iteration)) if self.polisher else 0.0
+            progress.lower_bound = max(progress.lower_bound, bound)
+        if self._is_repair_due():
+            self.repair()
+        if self._is_extension_due():
+            self._extend()
+        if steps >= 2 * max(self.stalled_at, EXTEND_AFTER):
+            rise = progress.lower_bound - self.stalled_bound
+            self._has_stopped_rising = self.stalled_at > 0 and rise < STALLED * self.gap * progress.lower_bound
+            self.stalled_at, self.stalled_bound = steps, progress.lower_bound
+        self.trace.add(
+            stage="first-order",
+            component=self.component.number,
+            iteration=steps,
+            lower_bound=progress.lower_bound,
+            upper_bound=progress.upper_bound,
+            gap=progress.gap,
+            edges=self.iteration.network.m,
+            step_seconds=round(self._step_seconds, 4),
+            bound_seconds=round(time.perf_counter() - begin, 4),
+            seconds_left=self._seconds_left(),
+        )
+
+    def _seconds_left(self) -> float | None:
+        """Guess how long it takes: the gap falls like one over the number of steps."""
+        progress = self.progress
+        if progress.Z is None or not self._new_steps:
+            return None
+        more = self.iteration.steps * max(progress.gap / max(self.gap, 1e-9) - 1.0, 0.0)
+        return round(more * self._step_seconds / self._new_steps, 1)
+
+    def _is_polish_due(self) -> bool:
+        is_open = self.polisher is not None and self.progress.gap > self.gap
+        return is_open and self.iteration.steps >= POLISH_AFTER * POLISH_AGAIN**self.progress.polishes
+
+    def _is_repair_due(self) -> bool:
+        """Weigh the cost of a repair against the steps since the last; do it sooner when it may end the run."""
+        ratio = self.component.graph.n_pairs / max(self.iteration.network.m, 1)
+        cost = REPAIR_PASSES * ratio
+        since = self.iteration.steps - self.repaired_at
+        if self.progress.Z is None:
+            return cost <= since or (self.iteration.steps >= 2 * FIRST_CHECK and self._has_nearly_met())
+        return cost <= REPAIR_SHARE * since or (self.progress.gap <= 1.5 * self.gap and cost <= since)
+
+    def _has_nearly_met(self) -> bool:
+        """Whether what is left to gain is less than the gap.
+
+        The bound's error falls like one over the steps, so what the last doubling of them gained is what is left.
+        """
+        bound = self.progress.lower_bound
+        before = max((value for steps, value in self.bounds if 2 * steps <= self.iteration.steps), default=0.0)
+        if bound - before > NEARLY_MET * self.gap * bound:
+            return False
+        raw = self._loss(self._rows())
+        return raw - bound <= self.gap * raw
+
+    def _rows(self) -> NDArray[np.float64]:
+        return np.maximum(self.iteration.network.untiled(self.iteration.Z), 0.0)
+
+    def _loss(self, Z: NDArray[np.float64]) -> float:
+        return math.fsum((self.component.costs * Z).sum(axis=1)) * (1.0 + 2.0**-40)
+
+    def repair(self) -> None:
+        """Make the rows private on all pairs, and keep them if they are the best."""
+        Z = private_matrix(
+            self._rows(),
+            self.component.graph,
+            self.component.epsilon,
+            costs=self.component.costs,
+            tolerance=REPAIR_TOLERANCE * self.gap,
+            is_due=lambda: self.stop.is_due,
+        )
+        loss = self._loss(Z)
+        if loss < self.progress.upper_bound:
+            self.progress.upper_bound, self.progress.Z = loss, Z
+        self.is_repaired = True
+        self.repaired_at = self.iteration.steps
+
+    def _is_extension_due(self) -> bool:
+        due = EXTEND_AFTER * EXTEND_AGAIN**self.progress.extensions
+        is_open = self.progress.gap > self.gap and not self.iteration.network.has_all_pairs
+        return is_open and self.iteration.steps >= due
+
+    def _extend(self) -> None:
+        """Bring violated pairs in."""
+        self.progress.extensions += 1
+        network = self.iteration.network
+        found = most_violated(self.iteration, max(1000, int(EXTEND_BY * network.m)), VIOLATED)
+        if len(found):
+            self.iteration.extend(found)
+
+
+def _weight(exponent: NDArray[np.float64]) -> float:
+    """Give the primal weight: rows move less where privacy is strong."""
+    if len(exponent) == 0:
+        return WEIGHTS[0]
+    return float(np.clip(1.0 / np.median(exponent), *WEIGHTS))

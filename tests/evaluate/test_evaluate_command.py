@@ -1,0 +1,121 @@
+"""`metricdp evaluate` as scripts use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.cli import main
+from metricdp.evaluate import BASELINES
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["metricdp", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def grid(tmp_path):
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.0, outputs=9, seed=0)
+    mechanism = mdp.solve(problem, gap=1e-6).mechanism
+    mechanism.save(tmp_path / "grid.mdp")
+    return mechanism
+
+
+def test_on_the_demo_ours_is_never_worse_than_a_certified_one(run):
+    assert run("demo")[0] == 0
+    code, text, _ = run("evaluate", "metricdp-demo.mdp", "--against", ",".join(BASELINES), "--json")
+    answer = json.loads(text)
+    assert code == 0
+    assert answer["is_own_loss"]
+    assert answer["loss"] == pytest.approx(answer["claimed_loss"], rel=1e-9)
+    ours, *others = answer["comparison"]
+    assert [row["name"] for row in others] == list(BASELINES)
+    certified = [row for row in others if row["certified"]]
+    assert {row["name"] for row in certified} == set(BASELINES) - {"planar-laplace"}
+    for row in certified:
+        assert row["tightest_epsilon"] <= answer["epsilon"]
+        assert ours["loss"] <= min(row["loss"], row["loss_after_remap"])
+    assert answer["better"] == []
+    assert answer["adversary"]["error"] <= answer["adversary_with_wrong_prior"]["error"]
+
+
+def test_in_words(run, grid, tmp_path):
+    code, text, _ = run("evaluate", "grid.mdp", "--per-record", "loss.csv")
+    assert code == 0
+    assert "No certified mechanism of these costs less" in text
+    assert "planar-laplace: guarantees 2 epsilon" in text
+    assert "Adversary with the true prior" in text
+    lines = (tmp_path / "loss.csv").read_text().splitlines()
+    assert lines[0] == "id,prior,expected_loss"
+    mean = np.mean([float(line.split(",")[2]) for line in lines[1:]])
+    assert mean == pytest.approx(grid.optimality.loss, rel=1e-9)
+
+
+def test_nothing_to_compare_with(run, grid):
+    code, text, _ = run("evaluate", "grid.mdp", "--against", "none", "--json")
+    answer = json.loads(text)
+    assert code == 0
+    assert len(answer["comparison"]) == 1
+    assert list(answer["distance"]) == ["0.05", "0.25", "0.5", "0.75", "0.95", "0.99"]
+
+
+def test_guidance_is_shown(run):
+    assert run("solve", "grid:3x3", "--epsilon", 1, "--eta", 0.5, "-o", "open.mdp")[0] == 0
+    _, text, _ = run("evaluate", "open.mdp")
+    assert "Note: No record has a neighbour within eta = 0.5" in text
+
+
+def test_a_given_loss_and_belief(run, grid, tmp_path):
+    np.savetxt(tmp_path / "loss.csv", 1.0 - np.eye(9), delimiter=",")
+    (tmp_path / "belief.csv").write_text("1\n" * 8 + "92\n")
+    options = ["--loss", "loss.csv", "--adversary-prior", "belief.csv", "--json"]
+    code, text, _ = run("evaluate", "grid.mdp", *options)
+    answer = json.loads(text)
+    assert code == 0
+    assert not answer["is_own_loss"]
+    assert answer["loss"] == pytest.approx(1.0 - np.diag(grid.probabilities).mean(), rel=1e-9)
+    assert answer["adversary_with_wrong_prior"]["right"] < answer["adversary"]["right"]
+
+
+def test_another_loss_is_said_to_be_another(run, tmp_path):
+    np.savetxt(tmp_path / "odd.csv", np.random.default_rng(0).uniform(size=(9, 9)), delimiter=",")
+    assert run("solve", "grid:3x3", "--epsilon", 1, "--eta", 1, "--loss", "odd.csv", "-o", "odd.mdp")[0] == 0
+    _, text, _ = run("evaluate", "odd.mdp", "--against", "exponential,kernel")
+    assert "IN PLACE OF the loss that it was made for" in text
+    assert "but this one was made for another loss" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["grid.mdp", "--against", "magic"], "'magic'"),
+        (["grid.mdp", "--loss", "nowhere.csv"], "nowhere.csv"),
+        (["grid.mdp", "--adversary-prior", "nobody"], "nobody"),
+        (["grid.mdp", "--time-limit", "-1"], "-1"),
+        (["grid.mdp", "--per-record", "grid.mdp"], "a file of its own"),
+        (["none.mdp"], "cannot read"),
+    ],
+)
+def test_bad_input_is_one_line(run, grid, tmp_path, words, part):
+    before = sorted(p.name for p in tmp_path.iterdir())
+    code, text, error = run("evaluate", *words)
+    assert code == 2
+    assert text == ""
+    assert error.startswith("error: ")
+    assert part in error
+    assert error.count("\n") == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == before

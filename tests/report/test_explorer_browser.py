@@ -1,0 +1,289 @@
+"""The page in a real browser: headless Chromium, opened from disk, used by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.report.explorer import SourceFile, compared_with, write_explorer
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+EVIL = "</script><img src=x onerror=alert(1)>"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+TRACE = [
+    {"seconds": 1.0, "stage": "columns", "component": 0, "lower_bound": 0.2, "upper_bound": 0.9},
+    {"seconds": 2.0, "stage": "columns", "component": 0, "lower_bound": 0.5, "upper_bound": 0.6},
+    {"seconds": 3.0, "stage": "certified", "lower_bound": 0.5, "loss": 0.6},
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with playwright.sync_playwright() as tools:
+        try:
+            chromium = tools.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium can be started (apt install chromium): {str(error).splitlines()[0]}")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    """A small city, its mechanism, and the page of its file."""
+    folder = tmp_path_factory.mktemp("city")
+    problem = mdp.Problem(mdp.data.road("gothenburg", n=30, seed=2), epsilon=0.8, eta=20.0, outputs=8)
+    result = mdp.solve(problem, method="direct")
+    result.mechanism.save(folder / "city.mdp")
+    source = SourceFile.of(folder / "city.mdp")
+    page = folder / "city.html"
+    compared = compared_with(problem)
+    write_explorer(page, result.mechanism, problem=problem, compared=compared, trace=TRACE, file=source)
+    return result, page, source
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """Words have no map; one of them is called like an attack."""
+    vectors = mdp.data.words(n=60, seed=0)
+    ids = [EVIL, *vectors.ids[1:]]
+    records = mdp.Records(vectors.coordinates, ids=ids, prior=vectors.prior, kind="vectors", name=EVIL)
+    problem = mdp.Problem(records, epsilon=0.4, eta=6.0, outputs=list(range(20)))
+    mechanism = mdp.exponential(problem)
+    page = tmp_path_factory.mktemp("words") / "words.html"
+    write_explorer(page, mechanism, problem=problem, compared=[(EVIL, 1.0, False)])
+    return mechanism, page
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page; at the end there must have been no request, no complaint and no dialogue."""
+    seen, contexts = [], []
+
+    def open_page(path, *, scheme="light", size=(1280, 900), **options):
+        width, height = size
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: seen.append(f"console {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: seen.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (seen.append(f"dialogue: {dialog.message}"), dialog.dismiss()))
+        own = path.as_uri()
+        page.on("request", lambda request: None if request.url in (own, "data:,") else seen.append(request.url[:200]))
+        page.goto(own)
+        page.wait_for_selector("html[data-ready=true]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert seen == []
+
+
+def pixels(page):
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.evaluate("document.getElementById('map').toDataURL()")
+
+
+def percent(p):
+    """As the page writes probabilities between 0.01 % and 99.9 %."""
+    return f"{100 * p:.1f} %" if p >= 0.1 else f"{100 * p:.2f} %"
+
+
+def click_record(page, row):
+    x, y = page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", row)
+    page.click("#map", position={"x": x, "y": y})
+
+
+def lonely_record(page, n):
+    """A record on the map that no other is close to, so that a click cannot miss it, other than the chosen one."""
+    places = np.array([page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", i) for i in range(n)])
+    away = np.linalg.norm(places[:, None] - places[None], axis=2) + 1e9 * np.eye(n)
+    away[int(page.get_attribute("#stage", "data-record"))] = 0
+    return int(away.min(axis=1).argmax())
+
+
+def test_a_click_draws_the_records_distribution(visit, city):
+    result, path, _ = city
+    page = visit(path)
+    before = pixels(page)
+    row = lonely_record(page, 30)
+    click_record(page, row)
+    assert pixels(page) != before
+    assert page.get_attribute("#stage", "data-record") == str(row)
+    assert page.get_attribute("#stage", "data-view") == "record"
+    assert page.inner_text("#record-name") == result.problem.records.ids[row]
+    chances = result.mechanism.probabilities[row]
+    likely = int(chances.argmax())
+    first = page.inner_text("#record-bars li >> nth=0")
+    assert result.problem.outputs.ids(result.problem.records)[likely] in first
+    assert percent(chances[likely]) in first
+    loss = (chances * result.problem.loss[row]).sum()
+    assert f"{loss:.4g} km" in page.inner_text("#record-figures")
+    assert result.problem.records.ids[row] in page.text_content("#live")
+
+
+def test_the_slider_shows_the_posterior(visit, city):
+    result, path, _ = city
+    page = visit(path)
+    before = pixels(page)
+    joint = result.mechanism.probabilities * result.problem.records.prior[:, None]
+    order = np.argsort(-joint.sum(axis=0), kind="stable")
+    page.focus("#slider")
+    page.keyboard.press("Home")
+    assert page.get_attribute("#stage", "data-view") == "report"
+    for output in order[:3]:
+        posterior = joint[:, output] / joint[:, output].sum()
+        guess = int(posterior.argmax())
+        assert page.get_attribute("#stage", "data-output") == str(output)
+        first = page.inner_text("#report-bars li >> nth=0")
+        assert result.problem.records.ids[guess] in first
+        assert percent(posterior[guess]) in first
+        page.keyboard.press("ArrowRight")
+    assert pixels(page) != before
+    assert result.problem.outputs.ids(result.problem.records)[order[3]] in page.get_attribute(
+        "#slider", "aria-valuetext"
+    )
+
+
+def test_the_search_finds_records(visit, city):
+    result, path, _ = city
+    page = visit(path)
+    wanted = result.problem.records.ids[21]
+    page.fill("#search", wanted.upper())
+    assert page.get_attribute("#search", "aria-expanded") == "true"
+    assert page.inner_text("#matches li >> nth=0").startswith(wanted)
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#stage", "data-record") == "21"
+    assert page.get_attribute("#search", "aria-expanded") == "false"
+    page.fill("#search", "no such record")
+    assert page.inner_text("#matches") == "No record has this in its name"
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#stage", "data-record") == "21"
+
+
+def test_the_keyboard_is_enough(visit, city):
+    _, path, _ = city
+    page = visit(path)
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id"))
+    assert {"theme", "view-record", "map", "zoom-in", "slider", "search"} <= set(reached)
+    page.focus("#map")
+    start, drawn = page.get_attribute("#stage", "data-record"), pixels(page)
+    visited = set()
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+        visited.add(page.get_attribute("#stage", "data-record"))
+    assert visited - {start}
+    page.keyboard.press("+")
+    assert pixels(page) != drawn
+    assert page.get_attribute("#map", "data-drawn").endswith(" 1.5")
+    page.keyboard.press("0")
+    pixels(page)
+    assert page.get_attribute("#map", "data-drawn").endswith(" 1")
+    page.focus("#view-record")
+    page.keyboard.press("ArrowRight")
+    assert page.get_attribute("#stage", "data-view") == "report"
+
+
+def test_every_control_has_a_name(visit, city):
+    _, path, _ = city
+    page = visit(path)
+    nameless = page.evaluate("""() => [...document.querySelectorAll("button, input, select, [role=listbox], canvas")]
+        .filter((e) => e.getClientRects().length)
+        .filter((e) => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim()
+            || (e.labels && e.labels.length)))
+        .map((e) => e.outerHTML.slice(0, 80))""")
+    assert nameless == []
+    assert page.get_attribute("#live", "aria-live") == "polite"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_follows_the_system_and_the_button(visit, city, scheme):
+    _, path, _ = city
+    page = visit(path, scheme=scheme)
+    colour = "getComputedStyle(document.body).backgroundColor"
+    first, drawn = page.evaluate(colour), pixels(page)
+    assert page.get_attribute("html", "data-theme") == scheme
+    page.click("#theme")
+    assert page.get_attribute("html", "data-theme") == {"light": "dark", "dark": "light"}[scheme]
+    assert page.evaluate(colour) != first
+    assert pixels(page) != drawn
+
+
+def test_certificates_comparison_bounds_and_hash_are_shown(visit, city):
+    result, path, source = city
+    page = visit(path)
+    assert source.sha256 in page.inner_text("#file")
+    privacy = page.inner_text("#privacy")
+    assert "Private, proved exactly" in privacy
+    assert f"{result.problem.graph.n_pairs:,} neighbour pairs" in privacy
+    assert f"{result.lower_bound:.6g}"[:6] in page.inner_text("#optimality")
+    assert [name in page.inner_text("#comparison") for name in ("exponential", "uniform")] == [True, True]
+    assert page.locator("#convergence path.lower").get_attribute("d").startswith("M")
+    assert page.locator("#convergence tbody tr").count() == 2
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1.0, "and agrees"), (0.5, "NOT what the file states")])
+def test_a_stated_loss_that_does_not_fit_is_said(visit, city, tmp_path, factor, words):
+    result, _, _ = city
+    best = result.mechanism.optimality
+    stated = replace(result.mechanism, optimality=replace(best, loss=best.loss * factor, lower_bound=0.0))
+    stated.save(tmp_path / "stated.mdp")
+    write_explorer(tmp_path / "stated.html", mdp.load(tmp_path / "stated.mdp"), problem=result.problem)
+    page = visit(tmp_path / "stated.html")
+    assert words in page.inner_text("#optimality")
+
+
+def test_words_have_lists_and_names_do_no_harm(visit, words):
+    mechanism, path = words
+    page = visit(path)
+    assert page.is_hidden("#map")
+    assert page.locator("img").count() == 0
+    assert page.inner_text("h1") == EVIL
+    assert EVIL in page.inner_text("#comparison")
+    page.fill("#search", "<img")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#record-name") == EVIL
+    shares = np.sort(mechanism.probabilities[0])[::-1]
+    assert percent(shares[0]) in page.inner_text("#reports .row >> nth=0")
+    page.focus("#records")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#record-name") == mechanism.records.ids[1]
+    page.locator("#reports .row", has_text=EVIL).click()
+    assert page.get_attribute("#stage", "data-view") == "report"
+    joint = mechanism.probabilities[:, 0] * mechanism.records.prior
+    best = int(joint.argmax())
+    top = page.inner_text("#records .row >> nth=0")
+    assert mechanism.records.ids[best] in top
+    assert percent(joint[best] / joint.sum()) in top
+
+
+def test_it_fits_a_phone(visit, city):
+    _, path, _ = city
+    page = visit(path, size=(390, 844), has_touch=True, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    row = lonely_record(page, 30)
+    x, y = page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", row)
+    page.tap("#map", position={"x": x, "y": y})
+    assert page.get_attribute("#stage", "data-record") == str(row)
+
+
+def test_five_thousand_records_can_be_used(visit, tmp_path):
+    problem = mdp.Problem(mdp.data.road("gothenburg", n=5000, seed=1), epsilon=5.0, eta=0.05, outputs=100)
+    path = tmp_path / "large.html"
+    size = write_explorer(path, mdp.exponential(problem), problem=problem)
+    assert size < 15e6
+    page = visit(path)
+    before = pixels(page)
+    page.fill("#search", problem.records.ids[4321])
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#stage", "data-record") == "4321"
+    assert pixels(page) != before

@@ -1,0 +1,490 @@
+"""Every first-order kernel does what plain numpy does, and the same on one thread as on many."""
+
+from __future__ import annotations
+
+import importlib
+
+import numba
+import numpy as np
+import pytest
+from tests.conftest import small_problem
+
+import metricdp as mdp
+from metricdp.metric import MdpGraph, closure
+from metricdp.metric.vectors import raise_to, raise_to_whole
+from metricdp.solve.components import Component
+from metricdp.solve.firstorder import iterate, kernels, tiles
+from metricdp.solve.firstorder.iterate import Iteration, bits_of
+from metricdp.solve.firstorder.network import Network
+
+WIDTH = 8
+CLOSE = {"rtol": 2e-5, "atol": 2e-6}
+
+
+# operations on one tile
+
+
+@numba.njit
+def run_add_parts(v, at, Y, y_at, up, down):
+    tiles.add_parts(v, at, Y, y_at, up, down)
+
+
+@numba.njit
+def run_step_back(v, at, Z, z_at, size):
+    return tiles.step_back(v, at, Z, z_at, size)
+
+
+@numba.njit
+def run_excess(v, at, theta):
+    return tiles.excess(v, at, theta)
+
+
+@numba.njit
+def run_step_rows(v, at, Z, Z0, ahead, z_at, theta, share, tiny):
+    return tiles.step_rows(v, at, Z, Z0, ahead, z_at, theta, share, tiny)
+
+
+@numba.njit
+def run_step_multipliers(Y, Y0, y_at, ahead, i_at, j_at, less, more, share, tiny):
+    return tiles.step_multipliers(Y, Y0, y_at, ahead, i_at, j_at, less, more, share, tiny)
+
+
+@numba.njit
+def run_copy_tile(target, at, source, source_at):
+    tiles.copy_tile(target, at, source, source_at)
+
+
+@numba.njit
+def run_lowest_bit(word):
+    return tiles.lowest_bit(word)
+
+
+@numba.njit
+def run_raise_to(V, at, source_at, factor, whole):
+    return raise_to_whole(V, at, source_at, factor) if whole else raise_to(V, at, source_at, factor)
+
+
+def single(value):
+    return np.float32(value)
+
+
+def some(generator, *shape):
+    return generator.standard_normal(shape).astype(np.float32)
+
+
+def mixed(new, old, anchor, share, tiny):
+    """The step of Halpern: what is ahead, what stays, and the anchor."""
+    ahead = 2 * new - old
+    stays = new if share == 0 else share * ahead + (1 - share) * anchor
+    stays = np.where(np.abs(stays) > tiny, stays, 0.0)
+    return ahead, stays, stays if share == 0 else anchor
+
+
+@pytest.mark.parametrize("seed", range(20))
+class TestOneTile:
+    """At any place in the arrays, and nothing beside the 8 entries is touched."""
+
+    @pytest.fixture
+    def given(self, seed):
+        generator = np.random.default_rng(seed)
+        at, other = (int(value) for value in generator.integers(0, 25, 2))
+        return generator, slice(at, at + WIDTH), slice(other, other + WIDTH)
+
+    def test_add_parts(self, given):
+        generator, here, there = given
+        v, Y = some(generator, 33), some(generator, 11, 3)
+        up, down = (single(value) for value in generator.normal(size=2))
+        expected, y = v.astype(float), Y.ravel()[there].astype(float)
+        expected[here] += up * np.maximum(y, 0) + down * np.minimum(y, 0)
+        run_add_parts(v, here.start, Y, there.start, up, down)
+        np.testing.assert_allclose(v, expected, **CLOSE)
+
+    def test_step_back(self, given):
+        generator, here, there = given
+        v, Z, size = some(generator, 33), some(generator, 33), single(generator.exponential())
+        expected = v.astype(float)
+        expected[here] = Z[there] - float(size) * v[here].astype(float)
+        largest = run_step_back(v, here.start, Z, there.start, size)
+        np.testing.assert_allclose(v, expected, **CLOSE)
+        assert largest == v[here].max()
+
+    def test_excess(self, given):
+        generator, here, _ = given
+        v, theta = some(generator, 33), single(generator.normal())
+        total, count = run_excess(v, here.start, theta)
+        assert count == (v[here] > theta).sum()
+        assert total == pytest.approx(np.maximum(v[here].astype(float) - theta, 0).sum(), rel=1e-5, abs=1e-6)
+
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.97])
+    def test_step_rows(self, given, share):
+        generator, here, there = given
+        v, Z, Z0, ahead = (some(generator, 33) for _ in range(4))
+        theta, tiny = single(generator.normal()), single(0.1)  # large, so that it can be seen
+        new, old = np.maximum(v[here].astype(float) - theta, 0), Z[there].astype(float)
+        expected = [array.astype(float) for array in (ahead, Z, Z0)]
+        for array, value in zip(expected, mixed(new, old, Z0[there].astype(float), share, 0.1), strict=True):
+            array[there] = value
+        change, left = run_step_rows(v, here.start, Z, Z0, ahead, there.start, theta, single(share), tiny)
+        for array, value in zip((ahead, Z, Z0), expected, strict=True):
+            np.testing.assert_allclose(array, value, **CLOSE)
+        assert change == pytest.approx(((new - old) ** 2).sum(), rel=1e-5, abs=1e-6)
+        assert left == pytest.approx(sum(np.abs(array[there]).sum() for array in expected), rel=1e-5)
+
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.97])
+    def test_step_multipliers(self, given, share):
+        generator, here, there = given
+        Y, Y0, ahead = some(generator, 33), some(generator, 33), some(generator, 33)
+        less, more = np.sort(generator.exponential(size=2)).astype(np.float32)
+        i, j = slice(0, 8), there
+        zi, zj, old = ahead[i].astype(float), ahead[j].astype(float), Y[here].astype(float)
+        new = np.maximum(old + less * zi - more * zj, 0) + np.minimum(old + more * zi - less * zj, 0)
+        expected = [Y.astype(float), Y0.astype(float)]
+        for array, value in zip(expected, mixed(new, old, Y0[here].astype(float), share, 0.1)[1:], strict=True):
+            array[here] = value
+        before = ahead.copy()
+        change, left = run_step_multipliers(
+            Y, Y0, here.start, ahead, i.start, j.start, less, more, single(share), single(0.1)
+        )
+        for array, value in zip((Y, Y0), expected, strict=True):
+            np.testing.assert_allclose(array, value, **CLOSE)
+        assert np.array_equal(ahead, before)
+        assert change == pytest.approx(((new - old) ** 2).sum(), rel=1e-5, abs=1e-6)
+        assert left == pytest.approx(sum(np.abs(array[here]).sum() for array in expected), rel=1e-5)
+
+    def test_copy_tile(self, given):
+        generator, here, there = given
+        target, source = some(generator, 33), some(generator, 11, 3)
+        expected = target.copy()
+        expected[here] = source.ravel()[there]
+        run_copy_tile(target, here.start, source, there.start)
+        assert np.array_equal(target, expected)
+
+    def test_lowest_bit(self, given):
+        generator, _, _ = given
+        bit = int(generator.integers(64))
+        word = (int(generator.integers(2**63)) | 1) << bit & (2**64 - 1)
+        assert run_lowest_bit(np.uint64(word)) == bit
+
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_raise_to(self, given, whole):
+        """Doubles, to the last bit: privacy depends on it."""
+        generator, here, there = given
+        V = np.floor(generator.exponential(1e6, (11, 3)) ** 2)
+        factor = float(generator.random())
+        product = factor * V.ravel()[there]
+        bound = np.ceil(product) if whole else product
+        expected = V.copy()
+        expected.ravel()[here] = np.maximum(V.ravel()[here], bound)
+        rises = (bound > V.ravel()[here]).any()
+        assert run_raise_to(V, here.start, there.start, factor, whole) == rises
+        assert np.array_equal(V, expected)
+
+
+def test_raising_says_whether_anything_rose():
+    for whole in (False, True):
+        V = np.concatenate((np.full(8, 4.0), np.full(8, 3.0)))
+        assert not run_raise_to(V, 8, 0, 0.75, whole)
+        V[11] = 2.5
+        assert run_raise_to(V, 8, 0, 0.75, whole)
+        assert V[8:].tolist() == [3.0] * 8
+
+
+# the level at which the simplex cuts
+
+
+def level_of(v):
+    """The level theta with sum max(v - theta, 0) = 1, by sorting."""
+    ordered = np.sort(v.astype(float))[::-1]
+    level = (np.cumsum(ordered) - 1) / np.arange(1, len(v) + 1)
+    return level[np.flatnonzero(ordered > level)[-1]]
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.7, -0.7, 3.0, -3.0, 50.0, -200.0])
+@pytest.mark.parametrize("guess", [-1e3, -2.0, -0.01, 0.0, 0.01, 2.0, 1e3])
+def test_threshold(centre, guess):
+    """From any first guess, beside and far from the level, and wherever the entries lie."""
+    for seed, spread in enumerate((1e-4, 0.05, 1.0, 30.0)):
+        for count in (1, 2, 13, 70):
+            v = (centre + spread * np.random.default_rng(seed).standard_normal(count * WIDTH)).astype(np.float32)
+            level = kernels._threshold(v, count, v.max(), single(centre + guess))
+            rounding = float(4e-7 * np.abs(v).max() * len(v) + 1e-5)
+            assert np.maximum(v.astype(float) - level, 0).sum() == pytest.approx(1.0, abs=rounding)
+            assert level == pytest.approx(level_of(v), abs=rounding)
+
+
+def test_threshold_of_equal_entries_and_of_one_that_stands_out():
+    assert kernels._threshold(np.zeros(8, dtype=np.float32), 1, 0.0, 0.0) == pytest.approx(-0.125)
+    v = np.zeros(8, dtype=np.float32)
+    v[3] = 5.0
+    assert kernels._threshold(v, 1, 5.0, 0.0) == pytest.approx(4.0)
+
+
+# whole steps
+
+
+class Instance:
+    """Random rows, edges and multipliers; the last records have no edges, and most tiles hold nothing."""
+
+    def __init__(self, seed, n, K, m):
+        self.generator = generator = np.random.default_rng(seed)
+        self.n, self.K, self.tiles = n, K, -(-K // WIDTH)
+        ends = np.sort(generator.integers(0, max(2, n - 3), (4 * m, 2)), axis=1)
+        ends = np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0)
+        ends = ends[np.sort(generator.permutation(len(ends))[:m])]
+        self.tail, self.head = np.ascontiguousarray(ends.T.astype(np.int32))
+        self.m = len(ends)
+        decay = np.exp(-generator.exponential(2.0, self.m))
+        self.a, self.b = ((f / np.sqrt(1 + decay**2)).astype(np.float32) for f in (decay, 1.0))
+        at = [[(e, True) for e in np.flatnonzero(self.head == i)] for i in range(n)]
+        at = [[(e, False) for e in np.flatnonzero(self.tail == i)] + heads for i, heads in enumerate(at)]
+        self.start = np.cumsum([0, *map(len, at)])
+        flat = [pair for pairs in at for pair in pairs]
+        self.edge_at = np.array([e for e, _ in flat], dtype=np.int32)
+        self.is_head = np.array([is_head for _, is_head in flat], dtype=bool)
+        self.C = self.tiled(generator.exponential(0.3, (n, K)), padding=4.0)
+        self.cheapest = np.ascontiguousarray(self.C.min(axis=2))
+        self.tau = generator.uniform(0.05, 0.6, n).astype(np.float32)
+        self.sigma = generator.uniform(0.05, 0.6, self.m).astype(np.float32)
+        self.Z, self.Z0, self.ahead = (self.tiled(self.sparse_rows()) for _ in range(3))
+        self.Y, self.Y0 = (self.tiled(self.sparse_multipliers()) for _ in range(2))
+        self.is_live = bits_of(self.Z) | bits_of(self.Z0) | bits_of(self.ahead)
+        self.is_used = bits_of(self.Y) | bits_of(self.Y0)
+        self.theta = np.zeros(n, dtype=np.float32)
+        self.moved_rows, self.moved_edges = np.zeros(n), np.zeros(self.m)
+
+    def sparse_rows(self):
+        rows = np.zeros((self.n, self.K))
+        for row in rows:
+            where = self.generator.integers(0, self.K, 3)
+            row[where] = self.generator.dirichlet(np.ones(3))
+        return rows
+
+    def sparse_multipliers(self):
+        keep = self.generator.random((self.m, self.tiles)) < 0.1
+        values = 0.2 * self.generator.standard_normal((self.m, self.tiles * WIDTH))
+        return (values * np.repeat(keep, WIDTH, axis=1))[:, : self.K]
+
+    def tiled(self, matrix, padding=0.0):
+        padded = np.full((len(matrix), self.tiles * WIDTH), padding, dtype=np.float32)
+        padded[:, : self.K] = matrix
+        return np.ascontiguousarray(padded.reshape(len(matrix), self.tiles, WIDTH).transpose(1, 0, 2))
+
+    def step_records(self, share, *, is_large=False):
+        kernels.step_records(
+            self.C,
+            self.cheapest,
+            self.Z,
+            self.Z0,
+            self.ahead,
+            self.is_live,
+            self.theta,
+            self.tau,
+            self.start,
+            self.edge_at,
+            self.is_head,
+            self.a,
+            self.b,
+            self.Y,
+            self.is_used,
+            share,
+            self.moved_rows,
+            is_large=is_large,
+        )
+
+    def step_edges(self, share, *, is_large=False):
+        kernels.step_edges(
+            self.tail,
+            self.head,
+            self.a,
+            self.b,
+            self.sigma,
+            self.ahead,
+            self.is_live,
+            self.Y,
+            self.Y0,
+            self.is_used,
+            share,
+            self.moved_edges,
+            is_large=is_large,
+        )
+
+    def state(self):
+        names = ("Z", "Z0", "ahead", "Y", "Y0", "is_live", "is_used", "theta", "moved_rows", "moved_edges")
+        return {name: getattr(self, name).copy() for name in names}
+
+
+def flat(array):
+    """Tiles as a matrix of doubles."""
+    return array.transpose(1, 0, 2).reshape(array.shape[1], len(array) * WIDTH).astype(float)
+
+
+def reference_records(instance, share):
+    """What a step should leave in ahead, Z, Z0 and moved."""
+    Y, reduced, Z = flat(instance.Y), flat(instance.C), flat(instance.Z)
+    a, b = instance.a.astype(float)[:, None], instance.b.astype(float)[:, None]
+    up, down = np.maximum(Y, 0), np.minimum(Y, 0)
+    np.add.at(reduced, instance.tail, a * up + b * down)
+    np.add.at(reduced, instance.head, -b * up - a * down)
+    tau = instance.tau.astype(float)
+    v = Z - tau[:, None] * reduced
+    new = np.maximum(v - np.array([level_of(row) for row in v])[:, None], 0)
+    return *mixed(new, Z, flat(instance.Z0), share, 1e-25), ((new - Z) ** 2).sum(axis=1) / tau
+
+
+def reference_edges(instance, share):
+    """What a step should leave in Y, Y0 and moved."""
+    Y, ahead = flat(instance.Y), flat(instance.ahead)
+    sigma = instance.sigma.astype(float)[:, None]
+    less, more = sigma * instance.a[:, None], sigma * instance.b[:, None]
+    zi, zj = ahead[instance.tail], ahead[instance.head]
+    new = np.maximum(Y + less * zi - more * zj, 0) + np.minimum(Y + more * zi - less * zj, 0)
+    change = ((new - Y) ** 2).sum(axis=1) / sigma[:, 0]
+    return *mixed(new, Y, flat(instance.Y0), share, 1e-25)[1:], change
+
+
+SIZES = {
+    "small": (7, 5, 6),
+    "one output": (9, 1, 12),
+    "a full tile": (20, 8, 60),
+    "several tasks": (150, 27, 500),
+    "no edges": (5, 11, 0),
+    "two words of tiles": (12, 600, 30),
+    "exactly one word": (6, 512, 10),
+}
+SHARES = (0.5, 2 / 3, 0.0, 0.5, 0.9, 0.0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_are_those_of_numpy(size, seed):
+    """Some steps in a row, so that tiles come into use and leave it."""
+    instance = Instance(seed, *SIZES[size])
+    for share in SHARES:
+        ahead, Z, Z0, moved = reference_records(instance, share)
+        instance.step_records(share)
+        np.testing.assert_allclose(flat(instance.ahead), ahead, **CLOSE)
+        np.testing.assert_allclose(flat(instance.Z), Z, **CLOSE)
+        np.testing.assert_allclose(flat(instance.Z0), Z0, **CLOSE)
+        np.testing.assert_allclose(instance.moved_rows, moved, rtol=1e-3, atol=1e-5)
+        Y, Y0, moved = reference_edges(instance, share)
+        instance.step_edges(share)
+        np.testing.assert_allclose(flat(instance.Y), Y, **CLOSE)
+        np.testing.assert_allclose(flat(instance.Y0), Y0, **CLOSE)
+        np.testing.assert_allclose(instance.moved_edges, moved, rtol=1e-3, atol=1e-5)
+        check_bits(instance)
+
+
+def check_bits(instance):
+    """A tile without its bit holds nothing."""
+    live = bits_of(instance.Z) | bits_of(instance.Z0) | bits_of(instance.ahead)
+    assert np.array_equal(live, instance.is_live)
+    assert np.array_equal(bits_of(instance.Y) | bits_of(instance.Y0), instance.is_used)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_one_thread_or_many_is_the_same_to_the_last_bit(size):
+    instances = [Instance(5, *SIZES[size]) for _ in range(2)]
+    for share in SHARES:
+        for instance, is_large in zip(instances, (False, True), strict=True):
+            instance.step_records(share, is_large=is_large)
+            instance.step_edges(share, is_large=is_large)
+        one, many = (instance.state() for instance in instances)
+        for name, array in one.items():
+            assert np.array_equal(array, many[name]), name
+
+
+def test_bits_of_tiles():
+    Z = np.zeros((70, 3, WIDTH), dtype=np.float32)
+    Z[0, 0, 7] = Z[63, 1, 0] = Z[64, 1, 3] = -1.0
+    assert bits_of(Z).tolist() == [[1, 0], [1 << 63, 1], [0, 0]]
+
+
+def ring(n, K, seed=0):
+    """Records on a ring, each beside the next two."""
+    pairs = sorted({tuple(sorted((i, (i + step) % n))) for i in range(n) for step in (1, 2)})
+    pairs = np.array(pairs, dtype=np.int32)
+    generator = np.random.default_rng(seed)
+    graph = MdpGraph(n, pairs, generator.uniform(0.5, 1.0, len(pairs)))
+    return Component(generator.exponential(size=(n, K)) / n, graph, 1.0)
+
+
+def test_the_iteration_converges_to_rows_that_satisfy_its_edges():
+    component = ring(12, 5)
+    iteration = Iteration(Network(component, np.arange(component.graph.n_pairs)), weight=1.0)
+    for _ in range(3000):
+        iteration.advance()
+    Z = iteration.network.untiled(iteration.Z)
+    i, j = component.graph.pairs.T
+    decay = np.exp(-component.graph.distances)[:, None]
+    assert Z.min() > -1e-4
+    np.testing.assert_allclose(Z.sum(axis=1), 1.0, atol=1e-3)
+    assert max((decay * Z[i] - Z[j]).max(), (decay * Z[j] - Z[i]).max()) < 1e-3
+
+
+def test_extending_keeps_multipliers():
+    component = ring(12, 20)
+    iteration = Iteration(Network(component, np.arange(0, component.graph.n_pairs, 2)), weight=1.0)
+    for _ in range(50):
+        iteration.advance()
+    before = dict(zip(iteration.network.chosen.tolist(), iteration.Y.transpose(1, 0, 2).copy(), strict=True))
+    Z = iteration.network.untiled(iteration.Z)
+    iteration.extend(np.array([1, 3, 4]))
+    net = iteration.network
+    assert sorted(net.chosen.tolist()) == sorted({*before, 1, 3})
+    for e, pair in enumerate(net.chosen.tolist()):
+        expected = before.get(pair, np.zeros((net.tiles, WIDTH)))
+        assert np.array_equal(iteration.Y[:, e], expected)
+    assert np.array_equal(net.untiled(iteration.Z), Z)
+    assert np.array_equal(iteration.Y0, iteration.Y)
+
+
+# the closure
+
+
+def closed_by_hand(V, graph, epsilon, *, whole):
+    V = V.copy()
+    factor = np.exp(-epsilon * graph.distances)[:, None]
+    while True:
+        before = V.copy()
+        for (i, j), w in zip(graph.pairs, factor, strict=True):
+            for tail, head in ((i, j), (j, i)):
+                bound = w * V[tail]
+                V[head] = np.maximum(V[head], np.ceil(bound) if whole else bound)
+        if np.array_equal(V, before):
+            return V
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("K", [1, 7, 8, 21, 64])
+def test_closure_is_that_of_numpy_in_any_order_and_on_any_thread(K, whole):
+    generator = np.random.default_rng(K)
+    problem = small_problem("road", seed=K, n=40, outputs=4)
+    graph, epsilon = problem.graph, problem.epsilon
+    V = np.floor(generator.exponential(1e9, (graph.n, K)) * (generator.random((graph.n, K)) < 0.2))
+    arrays = graph.decays(epsilon)
+    results = []
+    for close in (closure._close_one_by_one, closure._close_in_parallel):
+        for order in (np.arange(graph.n), generator.permutation(graph.n)):
+            closed = V.copy()
+            close(closed, *arrays, order, whole)
+            results.append(closed)
+    np.testing.assert_allclose(results[0], closed_by_hand(V, graph, epsilon, whole=whole), rtol=1e-12)
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+# whole runs
+
+
+@pytest.mark.parametrize(("dataset", "exponent"), [("road", 0.5), ("gaussian", 2.0), ("words", 1.0)])
+def test_threads_give_the_same_table(dataset, exponent, monkeypatch):
+    problem = small_problem(dataset, seed=3, n=150, outputs=30, exponent=exponent)
+    monkeypatch.setattr(importlib.import_module("metricdp.solve.dispatch"), "DIRECT_BELOW", 2)
+    tables = []
+    for parallel_from, threads in ((0, 1), (0, 2), (np.inf, 1)):
+        monkeypatch.setattr(closure, "PARALLEL_FROM", parallel_from)
+        monkeypatch.setattr(iterate, "PARALLEL_FROM", parallel_from)
+        result = mdp.solve(problem, method="first-order", gap=1e-2, threads=threads)
+        assert result.status is mdp.Status.OPTIMAL
+        tables.append(result.mechanism.table)
+    assert np.array_equal(tables[0], tables[1])
+    assert np.array_equal(tables[0], tables[2])
