@@ -21,13 +21,13 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 
 from metricdp.errors import CertificationError, InputError
 from metricdp.metric.closure import close_columns
+from metricdp.metric.graph import MdpGraph
+from metricdp.metric.thin import thin_edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from metricdp.metric.graph import MdpGraph
 
 TOTAL = 2.0**63
 SLACK = 2.0**-40  # every row is kept with this relative room, far above the rounding of floats
@@ -39,8 +39,10 @@ LADDER = (0.002, 0.001, 0.0005, 0.0002, 0.0001, 0.00005, 0.00002, 0.0)  # shares
 ROUNDS_PER_RUNG = 4
 RUNG_PER_TOLERANCE = 4.0
 QUICK_LADDER = (1.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.1, 0.0)  # of the first rung
-LARGE = 100_000_000  # pairs times outputs: the plain closure is skipped, and outputs are sorted
+LARGE = 20_000_000  # pairs times outputs from which a thin graph comes first
 SORT_UP_TO, SAMPLED = 4_000, 2_000
+LARGEST_STRETCH, STRETCH_PER_TOLERANCE = 0.01, 10.0
+THIN_ROUNDS, THINLY_DONE = 6, 3  # rounds on the thin graph, and rungs that they stand for
 
 
 @dataclass(frozen=True)
@@ -114,14 +116,8 @@ def _best_closed(
     is_due: Callable[[], bool],
 ) -> _Closed:
     start = _floored(_normalised(_checked(Z, graph.n), costs), graph)
-    if graph.n_pairs * start.shape[1] > LARGE:
-        # in an order in which outputs that are alike are together, closing leaves most entries alone
-        columns = _column_order(start)
-        within = None if costs is None else costs[:, columns]
-        begin = _Closed(np.zeros((0, 0)), np.zeros(0), np.zeros(0))
-        best = _alternate(start[:, columns], begin, graph, epsilon, costs=within, tolerance=tolerance, is_due=is_due)
-        back = np.argsort(columns)
-        return _Closed(np.ascontiguousarray(best.H[:, back]), best.sums, best.keep)
+    if graph.n_pairs * start.shape[1] > LARGE and tolerance > 0.0:
+        return _closed_thinly_first(start, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
     best = _close(start, graph, epsilon)
     is_good = best.mixed <= GOOD_ENOUGH or (tolerance > 0.0 and _mixing_cost(best, graph, costs) <= tolerance)
     if graph.n_pairs and not is_good:
@@ -197,6 +193,35 @@ def _raise_need(  # noqa: PLR0917  (numba takes positions)
         need[label] = max(need[label], own)
 
 
+def _closed_thinly_first(
+    Z: NDArray[np.float64],
+    graph: MdpGraph,
+    epsilon: float,
+    *,
+    costs: NDArray[np.float64] | None,
+    tolerance: float,
+    is_due: Callable[[], bool],
+) -> _Closed:
+    """Alternate on a thin graph at a budget that allows for its detours; then few rounds on all pairs remain.
+
+    Outputs that are alike are put together: closing then leaves most entries alone.
+    """
+    columns = _column_order(Z)
+    Z, within = Z[:, columns], None if costs is None else costs[:, columns]
+    stretch = min(LARGEST_STRETCH, STRETCH_PER_TOLERANCE * tolerance)
+    edges = thin_edges(graph, stretch)
+    thin = MdpGraph(graph.n, graph.pairs[edges], graph.distances[edges])
+    held_back = 1.0 - (1.0 - min(LADDER[0], RUNG_PER_TOLERANCE * tolerance)) / (1.0 + stretch)
+    for _ in range(THIN_ROUNDS):
+        if is_due():
+            break
+        H = thin.closure(Z, epsilon * (1.0 - held_back), slack=SLACK)
+        Z = H / H.sum(axis=1, keepdims=True)
+    nothing = _Closed(np.zeros((0, 0)), np.zeros(0), np.zeros(0))
+    best = _alternate(Z, nothing, graph, epsilon, costs=within, tolerance=tolerance, is_due=is_due, skip=THINLY_DONE)
+    return _Closed(np.ascontiguousarray(best.H[:, np.argsort(columns)]), best.sums, best.keep)
+
+
 def _alternate(
     Z: NDArray[np.float64],
     best: _Closed,
@@ -206,11 +231,12 @@ def _alternate(
     costs: NDArray[np.float64] | None,
     tolerance: float,
     is_due: Callable[[], bool],
+    skip: int = 0,
 ) -> _Closed:
     """Alternate closure and normalisation down the ladder of held-back shares; give the best matrix seen."""
     best_score = _score(best, graph, costs) if len(best.H) else np.inf
     done = np.inf
-    for held_back in _rungs(tolerance):
+    for held_back in _rungs(tolerance)[skip:]:
         if is_due() and len(best.H):
             return best
         if held_back >= done:

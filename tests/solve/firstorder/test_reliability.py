@@ -156,8 +156,7 @@ class TestResume:
         rows = max(problem.graph.components, key=len)
         component = Component(problem.costs[rows], problem.graph.subgraph(rows), problem.epsilon)
         iteration, again = (
-            iterate.Iteration(Network(component, first_edges(component.graph, stretch)), 1.0)
-            for stretch in (0.5, 0.0)
+            iterate.Iteration(Network(component, first_edges(component.graph, stretch)), 1.0) for stretch in (0.5, 0.0)
         )
         for _ in range(200):
             iteration.advance()
@@ -317,16 +316,19 @@ class TestAuto:
     """It says what it chose, and why."""
 
     @pytest.mark.parametrize(
-        ("n", "outputs", "exponent", "gap", "method"),
+        ("small", "exponent", "gap", "method"),
         [
-            (60, 20, 1.0, 0.01, "direct"),
-            (120, 40, 8.0, 0.01, "direct"),
-            (120, 40, 0.5, 0.01, "first-order"),
-            (120, 40, 0.5, 2e-4, "columns"),
+            (4_000, 1.0, 0.01, "direct"),
+            (300, 8.0, 0.01, "direct"),
+            (300, 0.5, 1e-6, "direct"),
+            (300, 0.5, 0.01, "first-order"),
+            (300, 0.5, 2e-4, "columns"),
         ],
+        ids=["small", "weak privacy", "a tiny gap", "many rows bind", "a small gap"],
     )
-    def test_choice(self, n, outputs, exponent, gap, method):
-        problem = small_problem("gaussian", seed=2, n=n, outputs=outputs, exponent=exponent)
+    def test_choice(self, small, exponent, gap, method, monkeypatch):
+        monkeypatch.setattr(dispatch, "SMALL", small)
+        problem = small_problem("gaussian", seed=2, n=60, outputs=9, exponent=exponent)
         result = mdp.solve(problem, method="auto", gap=gap)
         choices = [row for row in result.trace.rows if row["stage"] == "choice"]
         large = [rows for rows in problem.graph.components if len(rows) >= dispatch.DIRECT_BELOW]
@@ -345,7 +347,7 @@ class TestAuto:
     def test_all_components_at_once(self, dataset, method, monkeypatch):
         """Large graphs are not taken apart; isolated records and small parts are in the same iterations."""
         monkeypatch.setattr(dispatch, "AT_ONCE", 0)
-        problem = small_problem(dataset, seed=5, n=50, outputs=9, exponent=0.7)
+        problem = small_problem(dataset, seed=5, n=48, outputs=9, exponent=0.7)
         rows = []
         result = mdp.solve(problem, method=method, gap=1e-2, listener=rows.append)
         exact = mdp.solve(problem, method="direct", gap=1e-6)
