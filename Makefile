@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint types format bench clean help
+.PHONY: demo test test-slow lint types format bench docs clean help
 
 help:
 	@echo "make demo       solve a real city and certify the mechanism"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-slow  run the long tests too"
 	@echo "make lint       ruff; make types: mypy; make format: rewrite the layout"
 	@echo "make bench      run the benchmarks"
+	@echo "make docs       build the documentation into build/docs"
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "metricdp needs Python 3.11 or newer, found " + sys.version.split()[0] + "; run: make PYTHON=/path/to/python3.11")'
@@ -41,6 +42,10 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

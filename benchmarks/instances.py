@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 import metricdp as mdp
+from metricdp.paper.datasets import Datasets
 
 ROME = Path(os.environ.get("METRICDP_ROME", Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"))
+DATASETS = ("road", "grid", "text", "synthetic")
+LARGEST = {"text": 2_000}  # so many words are shipped
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Records, outputs and a privacy level, drawn with a seed.
+
+    ``exponent`` is epsilon times the median distance of neighbours: 0.2 is strong privacy, 4 is weak. The same
+    exponent means the same strength whatever the unit of the distance.
+    """
+
+    dataset: str
+    n: int
+    n_outputs: int
+    exponent: float
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset} {self.n:,} x {self.n_outputs}, epsilon d = {self.exponent:g}"
+
+    def problem(self) -> mdp.Problem:
+        """A new problem at every call: nothing that one method worked out is there for the next."""
+        datasets = Datasets()
+        drawn = datasets.problem(self.dataset, n=self.n, outputs=self.n_outputs, instance=self.seed, epsilon=1.0)
+        lengths = drawn.graph.distances
+        median = float(np.median(lengths[lengths > 0]))
+        return datasets.problem(
+            self.dataset, n=self.n, outputs=self.n_outputs, instance=self.seed, epsilon=self.exponent / median
+        )
 
 
 def rome_nodes() -> mdp.Records | None:

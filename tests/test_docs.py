@@ -148,3 +148,37 @@ def test_links_lead_somewhere(path):
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (path.parent / target).exists()]
     assert missing == []
+
+
+ERRORS = {"InputError", "FileFormatError", "CertificationError", "SolverError", "InfeasibleError", "LedgerError"}
+
+
+def messages_of(path):
+    """The messages that a module raises, values replaced by a dot."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        is_fault = name in ("add", "check") and ast.unparse(node.func).startswith("faults.")
+        message = node.args[-1] if is_fault else node.args[0]
+        if not is_fault and name not in ERRORS:
+            continue
+        if isinstance(message, ast.Constant):
+            yield str(message.value)
+        elif isinstance(message, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "." for part in message.values)
+
+
+def test_every_error_is_in_the_faq():
+    section = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8").split("## Messages")[1]
+    listed = [
+        re.compile(".*".join(map(re.escape, message.split("…"))), re.DOTALL)
+        for row in section.splitlines()
+        if row.startswith("| `")
+        for message in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+    ]
+    sources = sorted((ROOT / "src" / "metricdp").rglob("*.py"))
+    messages = {message for path in sources if "paper" not in path.parts for message in messages_of(path)}
+    assert len(messages) > 250
+    missing = [message for message in sorted(messages) if not any(pattern.match(message) for pattern in listed)]
+    assert missing == [], "explain these messages in docs/faq.md"

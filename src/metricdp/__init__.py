@@ -1,8 +1,9 @@
 """metricdp: optimal metric differential privacy that is proved, not promised."""
 
-from metricdp import data, metric
+from metricdp import data, interfaces, metric
 from metricdp.data import Records
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
+from metricdp.interfaces import MetricPrivacy
 from metricdp.mechanism import (
     BudgetExceededError,
     Certificate,
@@ -39,6 +40,7 @@ __all__ = [
     "Mechanism",
     "Memoized",
     "MetricDPError",
+    "MetricPrivacy",
     "MissingExtraError",
     "Problem",
     "RandomnessError",
@@ -49,6 +51,7 @@ __all__ = [
     "__version__",
     "data",
     "exponential",
+    "interfaces",
     "load",
     "memoize",
     "metric",

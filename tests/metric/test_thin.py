@@ -37,7 +37,9 @@ def taken_by_hand(graph, stretch):
     for i in range(graph.n):
         own = []
         for j in sorted((j for a, j in lengths if a == i), key=lambda j: (lengths[i, j], j)):
-            detours = (lengths[i, m] + lengths[m, j] for m in own if (m, j) in lengths)
+            detours = (
+                lengths[i, m] + lengths[m, j] for m in own if (m, j) in lengths and lengths[m, j] < lengths[i, j]
+            )
             if not any(detour <= (1 + stretch) * lengths[i, j] for detour in detours):
                 own.append(j)
         taken |= {(i, j) for j in own}

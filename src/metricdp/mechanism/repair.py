@@ -66,6 +66,7 @@ def repair(
     *,
     costs: NDArray[np.float64] | None = None,
     tolerance: float = 0.0,
+    is_near: bool = False,
     is_due: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.uint64]:
     """Give an exactly private integer table near ``Z``, rows summing to 2^63.
@@ -82,10 +83,12 @@ def repair(
         Prior-weighted losses, shape (N, K): used to choose where to put mass that must go somewhere.
     tolerance
         The share of the expected loss (of a row, when no losses are known) that mixing may cost: polishing ends there.
+    is_near
+        Says that ``Z`` is private up to rounding, as `private_matrix` gives it: one closure will do.
     is_due
         Says when to stop polishing: the table is then private as ever, and as near as the time allowed.
     """
-    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
+    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_near=is_near, is_due=is_due)
     return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon)
 
 
@@ -113,10 +116,11 @@ def _best_closed(
     *,
     costs: NDArray[np.float64] | None,
     tolerance: float,
+    is_near: bool = False,
     is_due: Callable[[], bool],
 ) -> _Closed:
     start = _floored(_normalised(_checked(Z, graph.n), costs), graph)
-    if graph.n_pairs * start.shape[1] > LARGE and tolerance > 0.0:
+    if graph.n_pairs * start.shape[1] > LARGE and tolerance > 0.0 and not is_near:
         return _closed_thinly_first(start, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
     best = _close(start, graph, epsilon)
     is_good = best.mixed <= GOOD_ENOUGH or (tolerance > 0.0 and _mixing_cost(best, graph, costs) <= tolerance)

@@ -1,9 +1,9 @@
 """A thin graph that nearly spans the mDP graph: its edges stand for all pairs while a solver iterates.
 
 From each record, neighbours are taken in the order of their distance; one is left out when a neighbour that was taken
-offers a detour of at most ``1 + stretch`` times the direct way. Only distances within the mDP graph are looked at, so
-it works in any metric. In the plane about ``1 / sqrt(stretch)`` pairs per record remain. Where directions mean little
-(word vectors), few detours exist and most pairs remain.
+offers a detour of at most ``1 + stretch`` times the direct way, with both legs shorter than it. Only distances within
+the mDP graph are looked at, so it works in any metric. In the plane about ``1 / sqrt(stretch)`` pairs per record remain.
+Where directions mean little (word vectors), few detours exist and most pairs remain.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def _take(
                 near = lengths[e]
                 for f in range(indptr[m], indptr[m + 1]):
                     j = indices[f]
-                    if near + lengths[f] <= allowed[j]:
+                    # the other leg must be shorter than the pair itself, or pairs could replace one another in turn
+                    if near + lengths[f] <= allowed[j] and factor * lengths[f] < allowed[j]:
                         allowed[j] = -1.0
             for e in range(first, last):
                 allowed[indices[e]] = -1.0

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 
-SHOWN = ("start", "choice", "benders", "columns", "first-order", "trouble", "gave up", "infeasible", "certified")
+SHOWN = (
+    "start",
+    "choice",
+    "benders",
+    "columns",
+    "first-order",
+    "trouble",
+    "gave up",
+    "infeasible",
+    "certificate",
+    "certified",
+)
 LARGE_COMPONENT = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import resource
 import sys
 import time
@@ -46,7 +47,7 @@ class Trace:
 
     def json_lines(self) -> str:
         """Give the log as JSON lines."""
-        return "\n".join(json.dumps(row) for row in self.rows)
+        return "\n".join(json.dumps({key: _finite(value) for key, value in row.items()}) for row in self.rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,3 +97,8 @@ def peak_megabytes() -> float:
     """Give the largest memory that this process has held so far, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak) / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def _finite(value: Any) -> Any:
+    """Give None for infinity, which is no JSON number: a bound that is not known yet."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -44,13 +44,14 @@ BITS = 64  # tiles per word
 NO_BITS, BIT = np.uint64(0), np.uint64(1)
 NEWTON_CLOSE = np.float32(2e-7)
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
+LOWEST = np.float32(-3e38)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _threshold(v: Floats, tiles: int, largest: float, guess: float) -> np.float32:
     """Give theta with ``sum max(v - theta, 0) = 1`` by Newton's method, which ends after finitely many steps."""
-    top = largest - np.float32(1e-7)  # at least the largest entry stays above
-    theta = min(np.float32(guess), top)
+    # the sum is at most 1 above the first bound and at least 1 below the second, so some entry is always above theta
+    theta = min(max(np.float32(guess), largest - ONE), largest - ONE / np.float32(tiles * WIDTH))
     for _ in range(NEWTON_STEPS):
         total, count = ZERO, ZERO
         for t in range(tiles):
@@ -58,7 +59,7 @@ def _threshold(v: Floats, tiles: int, largest: float, guess: float) -> np.float3
             total += above
             count += number
         step = (total - ONE) / count if count > ZERO else ZERO
-        theta = min(theta + step, top)
+        theta += step
         if abs(step) <= NEWTON_CLOSE * max(ONE, abs(theta)):
             break
     return theta
@@ -141,7 +142,7 @@ def _project(  # noqa: PLR0917
     Tiles that are not in use join if their cheapest entry could be reported. Give the number of tiles and the level.
     """
     tiles, n, _ = C.shape
-    largest = -np.float32(np.inf)
+    largest = LOWEST
     for c in range(count):
         largest = max(largest, step_back(v, c * WIDTH, Z, (tile_of[c] * n + i) * WIDTH, size))
     level = _threshold(v, count, largest, guess)

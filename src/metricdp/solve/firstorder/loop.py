@@ -93,7 +93,7 @@ def solve_by_first_order(
     if progress.gap > gap and not run.is_repaired:
         run.repair()
     Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    is_complete = progress.gap <= gap or not stop.is_due
+    is_complete = progress.gap <= gap or run.is_stalled
     duals = unit_duals(run.iteration)
     return ComponentSolution(Z, progress.lower_bound, is_complete, run.iteration.steps, unit_duals=duals)
 
@@ -123,7 +123,7 @@ class Run:
         self.repaired_at = 0
         self.bounds: list[tuple[int, float]] = []  # the lower bound after so many steps
         self.stalled_bound, self.stalled_at = 0.0, 0
-        self._has_stopped_rising = False
+        self._has_stopped_rising = self._nothing_is_violated = False
         self._step_seconds, self._new_steps = 0.0, 0
         trace.add(
             stage="edges",
@@ -136,21 +136,22 @@ class Run:
 
     def is_done(self) -> bool:
         """Whether the gap is reached, or cannot be reached by going on."""
-        return (
-            self.progress.gap <= self.gap or self.iteration.steps >= self.options.max_iterations or self._is_stalled()
-        )
+        return self.progress.gap <= self.gap or self.iteration.steps >= self.options.max_iterations or self.is_stalled
 
-    def _is_stalled(self) -> bool:
-        return self._has_stopped_rising and self.iteration.network.has_all_pairs
+    @property
+    def is_stalled(self) -> bool:
+        """Whether going on does not raise the bound."""
+        return self._has_stopped_rising and (self._nothing_is_violated or self.iteration.network.has_all_pairs)
 
     def advance(self) -> None:
         """Step until the next check."""
         begin = time.perf_counter()
         first = self.iteration.steps
-        due = math.ceil(FIRST_CHECK * NEXT_CHECK**self.progress.checks)
+        due = min(math.ceil(FIRST_CHECK * NEXT_CHECK**self.progress.checks), self.options.max_iterations)
         while self.iteration.steps < due and not self.stop.is_due:
             self.iteration.advance()
-        self.progress.checks += 1
+        if self.iteration.steps >= due:
+            self.progress.checks += 1
         self.is_repaired = False
         self._step_seconds = time.perf_counter() - begin
         self._new_steps = self.iteration.steps - first
@@ -251,6 +252,7 @@ class Run:
         self.progress.extensions += 1
         network = self.iteration.network
         found = most_violated(self.iteration, max(1000, int(EXTEND_BY * network.m)), VIOLATED)
+        self._nothing_is_violated = len(found) == 0
         if len(found):
             self.iteration.extend(found)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.solve.checkpoint import State
+from metricdp.solve.firstorder.network import Network
 from metricdp.solve.firstorder.tiles import WIDTH
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def restore(checkpoint: Checkpoint, iteration: Iteration, progress: Progress) ->
         return False
     state, steps = saved
     arrays = steps[-1][0]
-    iteration.network.choose(arrays["chosen"])
+    iteration.network = Network(component, arrays["chosen"], arrays["order"])
     Y = np.zeros((iteration.network.tiles, iteration.network.m, WIDTH), dtype=np.float32)
     Y[arrays["tile"], arrays["edge"]] = arrays["multipliers"]
     done, progress.checks, progress.extensions, progress.polishes = (int(value) for value in arrays["steps"])

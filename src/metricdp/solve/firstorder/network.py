@@ -33,13 +33,13 @@ class Network:
     Records and outputs are renumbered: row ``r`` here is record ``order[r]``, column ``c`` is output ``outputs[c]``.
     """
 
-    def __init__(self, component: Component, chosen: NDArray[np.int64]) -> None:
+    def __init__(self, component: Component, chosen: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> None:
         self.component = component
         self.n, self.K = component.costs.shape
         self.tiles = -(-self.K // WIDTH)
         self.scale = component.scale
         graph = component.graph
-        self.order = _record_order(graph, chosen)
+        self.order = _record_order(graph, chosen) if order is None else order
         self.place = np.empty(self.n, dtype=np.int64)
         self.place[self.order] = np.arange(self.n)
         self.outputs = _output_order(component.costs)

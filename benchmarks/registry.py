@@ -1,0 +1,71 @@
+"""The registry: instances x methods x sizes, in full and in a reduced form that takes minutes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from benchmarks.instances import DATASETS, LARGEST, Instance
+from benchmarks.methods import METHODS
+from benchmarks.peers import PEERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GAPS = (0.01, 0.001, 0.0001)
+QIF_UP_TO = 1_000  # records times outputs: beyond it libqif's callbacks and dense rows take hours
+
+
+@dataclass(frozen=True)
+class Registry:
+    """What a benchmark runs: every combination of these, small sizes first."""
+
+    datasets: tuple[str, ...] = DATASETS
+    sizes: tuple[int, ...] = (30, 100, 300, 500, 1_000, 2_000, 5_000)
+    exponents: tuple[float, ...] = (0.2, 1.0, 4.0)
+    ours: tuple[str, ...] = tuple(METHODS)
+    peers: tuple[str, ...] = tuple(PEERS)
+    gaps: tuple[float, ...] = GAPS
+    n_outputs: int = 100
+    repetitions: int = 3
+    limit: float = 300.0
+
+    def instances(self, seed: int) -> Iterator[Instance]:
+        """All instances; as many outputs as records where there are fewer records than outputs."""
+        for n, exponent, dataset in itertools.product(self.sizes, self.exponents, self.datasets):
+            if n <= LARGEST.get(dataset, n):
+                yield Instance(dataset, n, min(n, self.n_outputs), exponent, seed)
+
+    def peers_of(self, instance: Instance) -> tuple[str, ...]:
+        """The peers that reach an instance's size."""
+        is_small = instance.n * instance.n_outputs <= QIF_UP_TO
+        return tuple(name for name in self.peers if is_small or name != "libqif")
+
+
+PEERS_FULL = Registry(
+    sizes=(30, 100, 300, 500, 1_000), ours=("auto", "direct", "columns", "first-order", "benders metis")
+)
+PEERS_QUICK = replace(
+    PEERS_FULL, datasets=("road",), sizes=(30, 100), exponents=(1.0, 4.0), repetitions=1, limit=20.0
+)
+GROWTH_FULL = Registry(
+    datasets=("road", "synthetic"),
+    sizes=(100, 300, 500, 1_000, 2_000, 5_000),
+    exponents=(1.0, 4.0),
+    ours=("auto", "direct", "columns", "first-order", "benders metis"),
+    peers=("HiGHS simplex", "HiGHS IPX", "OR-tools PDLP"),
+    gaps=(0.01,),
+)
+GROWTH_QUICK = replace(
+    GROWTH_FULL,
+    datasets=("road",),
+    sizes=(100, 300, 1_000),
+    exponents=(4.0,),
+    ours=("auto", "direct"),
+    peers=("HiGHS IPX",),
+    repetitions=1,
+    limit=30.0,
+)
+AUTO_FULL = Registry(sizes=(100, 300, 500, 1_000), limit=120.0)
+AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), repetitions=1, limit=20.0)

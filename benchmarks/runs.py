@@ -1,0 +1,154 @@
+"""Repeated runs of ours and of peers on one instance, in turn, each in its own process."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.judge import judge
+from benchmarks.methods import METHODS
+from benchmarks.peers import ITERATIVE, TOLERANCE_PER_GAP
+from benchmarks.processes import START_UP, run_task
+from metricdp.mechanism.mechanism import relative_gap
+
+if TYPE_CHECKING:
+    from benchmarks.instances import Instance
+    from metricdp import Problem
+
+
+@dataclass
+class Outcome:
+    """All repetitions of one method on one instance for one gap."""
+
+    instance: str
+    method: str
+    gap: float
+    is_peer: bool
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    bound_of_ours: float | None = None
+
+    @property
+    def fault(self) -> str:
+        """Why there is no answer; empty if there is one."""
+        for answer in self.answers:
+            if "missing" in answer:
+                return f"not installed ({answer['missing']})"
+            if "failed" in answer:
+                return f"failed ({answer['failed']})"
+            if "late" in answer:
+                return f"not done in {answer['late']:g} s"
+        return ""
+
+    @property
+    def certified_gap(self) -> float | None:
+        """The worst gap of the repetitions; by our lower bound where a peer gives none."""
+        if self.fault:
+            return None
+        gaps = []
+        for answer in self.answers:
+            gap = answer["gap"]
+            if gap is None and self.bound_of_ours is not None:
+                gap = relative_gap(answer["loss"], min(self.bound_of_ours, answer["loss"]))
+            gaps.append(1.0 if gap is None or not answer["is_certified"] else gap)
+        return max(gaps)
+
+    @property
+    def is_reached(self) -> bool:
+        return self.certified_gap is not None and self.certified_gap <= self.gap
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of a peer: with the repair and the certificate of its answer."""
+        return [a["seconds"] + a.get("judge_seconds", 0.0) for a in self.answers if "seconds" in a]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def peak_mb(self) -> float | None:
+        """The most memory above what the process held before it began."""
+        peaks = [a["peak_mb"] - a["before_mb"] for a in self.answers if "before_mb" in a]
+        return statistics.median(peaks) if peaks else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for the JSON file."""
+        own = {k: v for k, v in vars(self).items() if k != "answers"}
+        figures = {"fault": self.fault, "certified_gap": self.certified_gap, "is_reached": self.is_reached}
+        more = {"seconds": self.seconds, "peak_mb": self.peak_mb, "answers": self.answers}
+        return own | figures | more
+
+
+def run_instance(
+    instance: Instance,
+    *,
+    ours: tuple[str, ...],
+    peers: tuple[str, ...],
+    gaps: tuple[float, ...],
+    limit: float,
+    repetitions: int,
+    profile: bool = False,
+) -> list[Outcome]:
+    """Run all methods in turn, ``repetitions`` times; what failed or came too late once is not run again."""
+    problem = instance.problem()
+    outcomes = [Outcome(instance.name, name, gap, is_peer=False) for name in ours for gap in gaps]
+    for name in peers:
+        wanted = gaps if name in ITERATIVE else gaps[:1]  # one accuracy: one run stands for all gaps
+        outcomes += [Outcome(instance.name, name, gap, is_peer=True) for gap in wanted]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        graph = problem.graph
+        np.savez(
+            place / "problem.npz",
+            costs=problem.costs,
+            pairs=graph.pairs,
+            distances=graph.distances,
+            epsilon=problem.epsilon,
+        )
+        for repetition in range(repetitions):
+            for outcome in outcomes:
+                if repetition and (outcome.fault or not outcome.is_reached):
+                    continue
+                if outcome.is_peer:
+                    answer = _peer(outcome, place, problem, limit)
+                else:
+                    answer = _own(outcome, instance, limit, profile=profile and repetition == 0)
+                outcome.answers.append(answer)
+    bounds = [a["lower_bound"] for o in outcomes for a in o.answers if a.get("lower_bound") is not None]
+    for outcome in outcomes:
+        outcome.bound_of_ours = max(bounds, default=None)
+    return [*outcomes, *(_for_gap(o, gap) for o in outcomes if _stands_for_all(o) for gap in gaps[1:])]
+
+
+def _stands_for_all(outcome: Outcome) -> bool:
+    return outcome.is_peer and outcome.method not in ITERATIVE
+
+
+def _for_gap(outcome: Outcome, gap: float) -> Outcome:
+    return Outcome(outcome.instance, outcome.method, gap, True, outcome.answers, outcome.bound_of_ours)
+
+
+def _own(outcome: Outcome, instance: Instance, limit: float, *, profile: bool) -> dict[str, Any]:
+    if outcome.method not in METHODS:
+        raise ValueError(f"unknown method {outcome.method!r}: choose one of {', '.join(METHODS)}")
+    task = {"kind": "ours", "method": outcome.method, "instance": asdict(instance), "gap": outcome.gap}
+    task |= {"limit": limit, "profile": profile}
+    return run_task(task, limit=limit + START_UP)
+
+
+def _peer(outcome: Outcome, place: Path, problem: Problem, limit: float) -> dict[str, Any]:
+    matrix = place / "answer.npz"
+    matrix.unlink(missing_ok=True)
+    tolerance = outcome.gap * TOLERANCE_PER_GAP if outcome.method in ITERATIVE else None
+    task = {"kind": "peer", "method": outcome.method, "problem": str(place / "problem.npz")}
+    answer = run_task(task | {"matrix": str(matrix), "tolerance": tolerance}, limit=limit)
+    if "seconds" not in answer:
+        return answer
+    with np.load(matrix) as data:
+        multipliers = data["multipliers"] if "multipliers" in data else None
+        return answer | judge(data["Z"], multipliers, float(data["scale"]), problem)

@@ -1,0 +1,122 @@
+"""Whole cities: growth of the first-order method over N, Rome end to end, the seed's instance at strong privacy.
+
+`growth` keeps the density of a neighbourhood fixed: eta falls like 1 / sqrt(N) and epsilon rises like sqrt(N), so that
+a record has as many neighbours, and epsilon d the same sizes, at every N.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import metricdp as mdp
+from benchmarks.instances import rome_nodes, rome_or_gothenburg
+
+GROWTH_SIZES = (1000, 2000, 5000, 10000, 20000, 43160)
+GROWTH_ETA, GROWTH_EPSILON = 0.7, 10.0  # at 43,160 records
+CITY = ((5000, 10.0, 0.01), (5000, 5.0, 0.01), (5000, 2.0, 0.01), (43160, 10.0, 0.005), (43160, 5.0, 0.01))
+STRONG = (2.0, 1.0, 0.5)
+
+
+def limit(seconds: float) -> float:
+    """Give a time limit that METRICDP_BENCH_LIMIT can make shorter."""
+    return min(seconds, float(os.environ.get("METRICDP_BENCH_LIMIT", seconds)))
+
+
+def run() -> dict:
+    return {"growth": growth(), "city": city(), "strong": strong()}
+
+
+def growth() -> dict:
+    """(a) Seconds of the steps to 1 % over N at a fixed density, and the exponent of their growth."""
+    nodes = rome_nodes()
+    if nodes is None:
+        print("the growth benchmark needs the Rome data (METRICDP_ROME)")
+        return {}
+    rows = {}
+    for n in GROWTH_SIZES:
+        scale = np.sqrt(n / GROWTH_SIZES[-1])
+        records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
+        problem = mdp.Problem(records, epsilon=GROWTH_EPSILON * scale, eta=GROWTH_ETA / scale, outputs=100)
+        result = mdp.solve(problem, method="first-order", gap=0.01)
+        steps = sum(row["step_seconds"] for row in result.trace.rows if row["stage"] == "first-order")
+        rows[n] = {
+            "pairs": problem.graph.n_pairs,
+            "step_seconds": steps,
+            "iterations": result.iterations,
+            "seconds": result.seconds,
+            "peak_mb": result.peak_mb,
+            "gap": result.gap,
+        }
+        print(
+            f"N = {n:,}: {problem.graph.n_pairs:,} pairs, {result.iterations} steps in {steps:.2f} s, "
+            f"{1e6 * steps / max(result.iterations, 1) / n:.2f} us per step and record, whole {result.seconds:.1f} s"
+        )
+    sizes = np.array(list(rows))
+    for name, values in {
+        "steps to 1 %": [row["step_seconds"] for row in rows.values()],
+        "one step": [row["step_seconds"] / max(row["iterations"], 1) for row in rows.values()],
+        "whole solve": [row["seconds"] for row in rows.values()],
+    }.items():
+        exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
+        rows[f"exponent, {name}"] = float(exponent)
+        print(f"growth exponent of {name}: {exponent:.2f}")
+    return {str(key): value for key, value in rows.items()}
+
+
+def city() -> dict:
+    """(b) Rome from the file to the saved mechanism, one run each."""
+    rows = {}
+    for n, epsilon, gap in CITY:
+        begin = time.perf_counter()
+        nodes = rome_nodes()
+        if nodes is None:
+            return {}
+        records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
+        problem = mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=100)
+        result = mdp.solve(problem, method="first-order", gap=gap, time_limit=limit(900.0))
+        with tempfile.TemporaryDirectory() as folder:
+            result.mechanism.save(Path(folder) / "city.mdp")
+        seconds = time.perf_counter() - begin
+        check = result.mechanism.certificate.privacy.seconds
+        rows[f"{n}, epsilon {epsilon:g}"] = {
+            "seconds": seconds,
+            "certificate_seconds": check,
+            "gap": result.gap,
+            "peak_mb": result.peak_mb,
+            "iterations": result.iterations,
+        }
+        print(
+            f"Rome {n:,} x 100, epsilon {epsilon:g}: gap {100 * result.gap:.2f} % in {seconds:.1f} s end to end "
+            f"(exact certificate {check:.1f} s), {result.iterations} steps, peak {result.peak_mb:.0f} MB"
+        )
+    return rows
+
+
+def strong() -> dict:
+    """(c) The seed's instance at strong privacy against HiGHS on all rows, which gets 5 minutes."""
+    most = limit(300.0)
+    rows: dict[str, dict] = {}
+    for epsilon in STRONG:
+        name, problem = rome_or_gothenburg(epsilon=epsilon)
+        own = {}
+        for label, gap in (("1 %", 0.01), ("0.1 %", 0.001)):
+            result = mdp.solve(problem, method="first-order", gap=gap, time_limit=most)
+            own[label] = result.seconds if result.gap <= gap else np.inf
+        peers = {}
+        for algorithm in os.environ.get("METRICDP_BENCH_PEERS", "simplex,ipx,hipo").split(","):
+            options = mdp.DirectOptions(all_rows=True, algorithm=algorithm, tolerance=1e-7)
+            begin = time.perf_counter()
+            result = mdp.solve(problem, method="direct", gap=0.001, direct=options, time_limit=most)
+            peers[algorithm] = (time.perf_counter() - begin, result.gap)
+        best = min(seconds for seconds, _ in peers.values())
+        rows[f"epsilon {epsilon:g}"] = {"own": own, "peers": peers}
+        shown = ", ".join(f"{peer} {seconds:.1f} s (gap {100 * gap:.2g} %)" for peer, (seconds, gap) in peers.items())
+        print(f"{name}, epsilon {epsilon:g}: HiGHS on all rows, at most {most:g} s: {shown}")
+        for label, seconds in own.items():
+            print(f"  first-order {label} in {seconds:.2f} s, {best / seconds:.0f} times sooner than the best of HiGHS")
+    return rows
