@@ -1,30 +1,96 @@
-"""Run benchmarks: ``python -m benchmarks [NAME ...]``."""
+"""Run benchmarks: ``python -m benchmarks [NAME ...]``; results go to a folder as JSON and Markdown."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import json
+import os
 import platform
+import secrets
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-NAMES = ("columns", "decomposition", "direct_rows", "privacy_rates")
+from benchmarks import registry
+
+REGISTERED = {
+    "peers": ("versus", registry.PEERS_FULL, registry.PEERS_QUICK),
+    "growth": ("growth", registry.GROWTH_FULL, registry.GROWTH_QUICK),
+    "rates": ("rates", registry.GROWTH_FULL, registry.GROWTH_QUICK),
+    "auto": ("auto", registry.AUTO_FULL, registry.AUTO_QUICK),
+}
+OTHERS = ("columns", "decomposition", "direct_rows", "privacy_rates")  # studies of one part of the library
+NAMES = (*REGISTERED, *OTHERS)
+PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")
 
 
 def main() -> None:
+    arguments = parse()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
+    for name in arguments.names or NAMES:
+        print(f"== {name}, seed {seed}", flush=True)
+        result = run(name, arguments, seed)
+        markdown = result.pop("markdown", None)
+        text = json.dumps({**machine(), "seed": seed, "quick": arguments.quick, **result}, indent=1)
+        (arguments.out / f"{name}.json").write_text(text + "\n")
+        if markdown is not None:
+            (arguments.out / f"{name}.md").write_text(f"## {name}, seed {seed}\n\n{markdown}")
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(NAMES)}; all by default")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="folder for the JSON results")
-    arguments = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="folder for the results")
+    parser.add_argument("--quick", action="store_true", help="few small instances, one repetition: minutes")
+    parser.add_argument("--seed", type=int, help="of all draws; a new one every time by default")
+    parser.add_argument("--profile", action="store_true", help="show the functions that take longest (peers, growth)")
+    parser.add_argument("--limit", type=float, help="seconds that one run may take")
+    parser.add_argument("--repetitions", type=int, help="interleaved repetitions of every run")
+    parser.add_argument("--datasets", nargs="+", choices=registry.DATASETS, help="only these")
+    parser.add_argument("--sizes", nargs="+", type=int, help="numbers of records")
+    parser.add_argument("--exponents", nargs="+", type=float, help="epsilon times the median neighbour distance")
+    parser.add_argument("--gaps", nargs="+", type=float, help="certified gaps to reach, for example 0.01 0.001")
+    arguments = parser.parse_intermixed_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(NAMES)}")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for name in arguments.names or NAMES:
-        print(f"== {name}")
-        result = importlib.import_module(f"benchmarks.{name}").run()
-        machine = {"machine": platform.machine(), "python": platform.python_version()}
-        (arguments.out / f"{name}.json").write_text(json.dumps({**machine, **result}, indent=1) + "\n")
+    for option in ("limit", "repetitions", "sizes", "exponents", "gaps"):
+        value = getattr(arguments, option)
+        values = value if isinstance(value, list) else [value]
+        if value is not None and not all(number > 0 for number in values):
+            parser.error(f"--{option} must be positive, got {value}")
+    return arguments
+
+
+def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
+    if name in OTHERS:
+        return importlib.import_module(f"benchmarks.{name}").run()
+    module, full, quick = REGISTERED[name]
+    chosen = quick if arguments.quick else full
+    for option in ("limit", "repetitions"):
+        if getattr(arguments, option) is not None:
+            chosen = replace(chosen, **{option: getattr(arguments, option)})
+    for option in ("datasets", "sizes", "exponents", "gaps"):
+        if getattr(arguments, option) is not None:
+            chosen = replace(chosen, **{option: tuple(getattr(arguments, option))})
+    return importlib.import_module(f"benchmarks.{module}").run(chosen, seed=seed, profile=arguments.profile)
+
+
+def machine() -> dict[str, Any]:
+    """What ran: versions of everybody who took part, and the load at the start."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    cores = os.cpu_count()
+    own = {"machine": platform.machine(), "python": platform.python_version(), "cores": cores, "load": load}
+    return own | {"versions": found}
 
 
 if __name__ == "__main__":

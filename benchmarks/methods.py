@@ -32,4 +32,7 @@ def warm_up() -> None:
     for name in METHODS:
         solve(small, name, gap=0.05, time_limit=10.0)
     larger = mdp.Problem(mdp.data.grid(10, 10), epsilon=2.0, eta=1.5, outputs=60)
-    solve(larger, "first-order", gap=0.05, time_limit=10.0)
+    dense = mdp.Problem(mdp.data.grid(10, 10), epsilon=2.0, eta=4.0, outputs=60)  # many pairs: thinned first
+    for problem in (larger, dense):
+        for name in ("first-order", "kernel"):
+            solve(problem, name, gap=0.05, time_limit=10.0)

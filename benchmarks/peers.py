@@ -90,7 +90,7 @@ def highs(program: Program, algorithm: str, tolerance: float | None) -> Answer:
     return Z, -np.array(solution.row_dual)[n:].reshape(-1, K), word
 
 
-def linprog(program: Program, tolerance: float | None) -> Answer:
+def linprog(program: Program, _tolerance: float | None) -> Answer:
     """scipy.optimize.linprog as its documentation shows it."""
     from scipy.optimize import linprog as solve
 
@@ -131,7 +131,7 @@ def ortools_pdlp(program: Program, tolerance: float | None) -> Answer:
     return found.primal_solution.reshape(n, K), -found.dual_solution[n:].reshape(-1, K), word
 
 
-def clarabel(program: Program, tolerance: float | None) -> Answer:
+def clarabel(program: Program, _tolerance: float | None) -> Answer:
     """CVXPY with Clarabel, written as one would write it down."""
     import cvxpy
 
@@ -145,7 +145,7 @@ def clarabel(program: Program, tolerance: float | None) -> Answer:
     return Z.value, rows.dual_value, problem.status
 
 
-def qif(program: Program, tolerance: float | None) -> Answer:
+def qif(program: Program, _tolerance: float | None) -> Answer:
     """libqif's optimal mechanism for a given d; it takes functions, and gives no multipliers."""
     import qif as library
 

@@ -47,7 +47,13 @@ PEERS_FULL = Registry(
     sizes=(30, 100, 300, 500, 1_000), ours=("auto", "direct", "columns", "first-order", "benders metis")
 )
 PEERS_QUICK = replace(
-    PEERS_FULL, datasets=("road",), sizes=(30, 100), exponents=(1.0, 4.0), repetitions=1, limit=20.0
+    PEERS_FULL,
+    datasets=("road",),
+    sizes=(30, 100),
+    exponents=(1.0, 4.0),
+    ours=("auto", "direct"),
+    repetitions=1,
+    limit=20.0,
 )
 GROWTH_FULL = Registry(
     datasets=("road", "synthetic"),

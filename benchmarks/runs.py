@@ -30,7 +30,7 @@ class Outcome:
     gap: float
     is_peer: bool
     answers: list[dict[str, Any]] = field(default_factory=list)
-    bound_of_ours: float | None = None
+    best_bound: float | None = None
 
     @property
     def fault(self) -> str:
@@ -46,14 +46,14 @@ class Outcome:
 
     @property
     def certified_gap(self) -> float | None:
-        """The worst gap of the repetitions; by our lower bound where a peer gives none."""
+        """The worst gap of the repetitions; by the best lower bound of all where a peer gives none."""
         if self.fault:
             return None
         gaps = []
         for answer in self.answers:
             gap = answer["gap"]
-            if gap is None and self.bound_of_ours is not None:
-                gap = relative_gap(answer["loss"], min(self.bound_of_ours, answer["loss"]))
+            if gap is None and self.best_bound is not None:
+                gap = relative_gap(answer["loss"], min(self.best_bound, answer["loss"]))
             gaps.append(1.0 if gap is None or not answer["is_certified"] else gap)
         return max(gaps)
 
@@ -119,10 +119,15 @@ def run_instance(
                 else:
                     answer = _own(outcome, instance, limit, profile=profile and repetition == 0)
                 outcome.answers.append(answer)
+            _share_bound(outcomes)
+    return [*outcomes, *(_for_gap(o, gap) for o in outcomes if _stands_for_all(o) for gap in gaps[1:])]
+
+
+def _share_bound(outcomes: list[Outcome]) -> None:
+    """Let everybody know the best lower bound so far: some peers give none."""
     bounds = [a["lower_bound"] for o in outcomes for a in o.answers if a.get("lower_bound") is not None]
     for outcome in outcomes:
-        outcome.bound_of_ours = max(bounds, default=None)
-    return [*outcomes, *(_for_gap(o, gap) for o in outcomes if _stands_for_all(o) for gap in gaps[1:])]
+        outcome.best_bound = max(bounds, default=None)
 
 
 def _stands_for_all(outcome: Outcome) -> bool:
@@ -130,7 +135,7 @@ def _stands_for_all(outcome: Outcome) -> bool:
 
 
 def _for_gap(outcome: Outcome, gap: float) -> Outcome:
-    return Outcome(outcome.instance, outcome.method, gap, True, outcome.answers, outcome.bound_of_ours)
+    return Outcome(outcome.instance, outcome.method, gap, True, outcome.answers, outcome.best_bound)
 
 
 def _own(outcome: Outcome, instance: Instance, limit: float, *, profile: bool) -> dict[str, Any]:
@@ -150,5 +155,5 @@ def _peer(outcome: Outcome, place: Path, problem: Problem, limit: float) -> dict
     if "seconds" not in answer:
         return answer
     with np.load(matrix) as data:
-        multipliers = data["multipliers"] if "multipliers" in data else None
+        multipliers = data.get("multipliers")
         return answer | judge(data["Z"], multipliers, float(data["scale"]), problem)

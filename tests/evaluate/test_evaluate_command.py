@@ -95,6 +95,10 @@ def test_another_loss_is_said_to_be_another(run, tmp_path):
     np.savetxt(tmp_path / "odd.csv", np.random.default_rng(0).uniform(size=(9, 9)), delimiter=",")
     assert run("solve", "grid:3x3", "--epsilon", 1, "--eta", 1, "--loss", "odd.csv", "-o", "odd.mdp")[0] == 0
     _, text, _ = run("evaluate", "odd.mdp", "--against", "exponential,kernel")
+    assert "Loss: given, fr" in text
+    assert "IN PLACE OF" not in text
+    mdp.load(tmp_path / "odd.mdp").save(tmp_path / "bare.mdp")  # a file may do without its losses
+    _, text, _ = run("evaluate", "bare.mdp", "--against", "exponential,kernel")
     assert "IN PLACE OF the loss that it was made for" in text
     assert "but this one was made for another loss" in text
 

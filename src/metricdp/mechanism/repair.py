@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import pdist
 
 from metricdp.errors import CertificationError, InputError
 from metricdp.metric.closure import close_columns
@@ -272,7 +273,7 @@ def _column_order(Z: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.arange(Z.shape[1])
     step = max(1, len(Z) // SAMPLED)
     sample = np.add.reduceat(Z, np.arange(0, len(Z), step), axis=0)
-    return leaves_list(linkage(np.sqrt(sample).T, "average")).astype(np.int64)
+    return leaves_list(linkage(pdist(np.sqrt(sample).T), "average")).astype(np.int64)
 
 
 def _mixing_cost(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) -> float:

@@ -2,8 +2,8 @@
 
 From each record, neighbours are taken in the order of their distance; one is left out when a neighbour that was taken
 offers a detour of at most ``1 + stretch`` times the direct way, with both legs shorter than it. Only distances within
-the mDP graph are looked at, so it works in any metric. In the plane about ``1 / sqrt(stretch)`` pairs per record remain.
-Where directions mean little (word vectors), few detours exist and most pairs remain.
+the mDP graph are looked at, so it works in any metric. In the plane about ``1 / sqrt(stretch)`` pairs per record
+remain. Where directions mean little (word vectors), few detours exist and most pairs remain.
 """
 
 from __future__ import annotations

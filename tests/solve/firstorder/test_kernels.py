@@ -306,7 +306,7 @@ def test_threads_give_the_same_table(dataset, exponent, monkeypatch):
     tables = []
     for parallel_from, threads in ((0, 1), (0, 2), (np.inf, 1)):
         monkeypatch.setattr(closure, "PARALLEL_FROM", parallel_from)
-        monkeypatch.setattr(iterate, "PARALLEL_FROM", parallel_from)
+        monkeypatch.setattr(iterate, "PARALLEL_STEPS_FROM", parallel_from)
         result = mdp.solve(problem, method="first-order", gap=1e-2, threads=threads)
         assert result.status is mdp.Status.OPTIMAL
         tables.append(result.mechanism.table)

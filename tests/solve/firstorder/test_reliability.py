@@ -319,7 +319,7 @@ class TestAuto:
         ("small", "exponent", "gap", "method"),
         [
             (4_000, 1.0, 0.01, "direct"),
-            (300, 8.0, 0.01, "direct"),
+            (300, 8.0, 2e-4, "direct"),
             (300, 0.5, 1e-6, "direct"),
             (300, 0.5, 0.01, "first-order"),
             (300, 0.5, 2e-4, "columns"),

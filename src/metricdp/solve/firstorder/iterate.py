@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.metric.closure import PARALLEL_FROM, parallel_is_safe
+from metricdp.metric.closure import parallel_is_safe
 from metricdp.solve.firstorder.kernels import BITS, step_edges, step_records
 from metricdp.solve.firstorder.tiles import WIDTH
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MUCH_SHORTER, SHORTER = 0.2, 0.8
 SHORTEST_EPOCH, SHORT_EPOCH = 20, 30
 LONG_SHARE = 0.36  # of all steps
+PARALLEL_STEPS_FROM = 4_000_000  # multipliers; most of them are skipped, and waking threads costs more than it gives
 RESTART = 0.0  # a share of 0 makes the new point the anchor
 
 
@@ -57,7 +58,7 @@ class Iteration:
     @property
     def is_large(self) -> bool:
         """Whether waking threads for a step is worth its while."""
-        return self.Y.size >= PARALLEL_FROM and parallel_is_safe()
+        return self.Y.size >= PARALLEL_STEPS_FROM and parallel_is_safe()
 
     def advance(self) -> None:
         """Do one step, and a restart where it is due."""

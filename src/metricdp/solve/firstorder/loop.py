@@ -75,7 +75,8 @@ def solve_by_first_order(
     checkpoint: Checkpoint | None = None,
 ) -> ComponentSolution:
     """Solve one component by first-order iterations."""
-    polisher = Polisher(component, workers, stop) if component.costs.size <= options.polish_up_to else None
+    size = component.graph.n_pairs * component.n_outputs
+    polisher = Polisher(component, workers, stop) if size <= options.polish_up_to else None
     run = Run(component, options, polisher, gap=gap, trace=trace, stop=stop)
     if checkpoint is not None:
         restore(checkpoint, run.iteration, run.progress)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.spatial.distance import pdist
 
 from metricdp.metric.thin import thin_edges
 from metricdp.solve.firstorder.tiles import WIDTH
@@ -121,4 +122,5 @@ def _output_order(costs: NDArray[np.float64]) -> NDArray[np.int64]:
     if not WIDTH < K <= SORT_OUTPUTS_UP_TO:
         return np.arange(K)
     step = max(1, len(costs) // SAMPLED_RECORDS)
-    return leaves_list(linkage(costs[::step].T, "average", optimal_ordering=K <= 500)).astype(np.int64)
+    likeness = pdist(costs[::step].T)
+    return leaves_list(linkage(likeness, "average", optimal_ordering=K <= 500)).astype(np.int64)

@@ -20,14 +20,14 @@ class FirstOrderOptions:
     weight
         The primal weight: larger ones move the multipliers faster and the rows more slowly; by default from epsilon d.
     polish_up_to
-        Records times outputs up to which the lower bound is polished by one small linear program per output.
+        Pairs times outputs up to which the lower bound is polished by one small linear program per output.
     max_iterations
         Iterations after which to give up.
     """
 
     stretch: float | None = None
     weight: float | None = None
-    polish_up_to: int = 200_000
+    polish_up_to: int = 2_000_000
     max_iterations: int = 200_000
 
     def __post_init__(self) -> None:

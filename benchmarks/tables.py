@@ -1,0 +1,77 @@
+"""Results as Markdown, and log-log fits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from benchmarks.runs import Outcome
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "/") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def time_cell(outcome: Outcome) -> str:
+    """Median with spread; what did not reach the gap says how far it came."""
+    if outcome.fault:
+        return outcome.fault[:80]
+    spread = ""
+    if len(outcome.seconds) > 1:
+        spread = f" ({min(outcome.seconds):.2f} to {max(outcome.seconds):.2f})"
+    if outcome.is_reached:
+        return f"{outcome.median:.2f}{spread}"
+    return f"not reached: {100 * (outcome.certified_gap or 1.0):.2g} % after {outcome.median:.1f} s"
+
+
+def memory_cell(outcome: Outcome) -> str:
+    return "-" if outcome.peak_mb is None else f"{outcome.peak_mb:.0f}"
+
+
+def epsilon_cell(outcome: Outcome) -> str:
+    """The epsilon that a peer's answer satisfied before repair, as a multiple of the one asked for."""
+    if not outcome.is_peer:
+        return "certified"
+    if outcome.fault:
+        return "-"
+    ratios = [a["epsilon_before_repair"] / a["epsilon"] for a in outcome.answers]
+    worst = max(ratios)
+    if math.isinf(worst):
+        return "none (0 beside a positive probability)"
+    excess = worst - 1.0
+    return "satisfied" if excess <= 0 else f"1 + {excess:.1e} times"
+
+
+def fit_exponent(sizes: Sequence[float], values: Sequence[float]) -> dict[str, Any] | None:
+    """The slope of log value over log size by least squares, with the range of slopes between neighbouring sizes."""
+    points = [(n, v) for n, v in sorted(zip(sizes, values, strict=True)) if v > 0]
+    if len(points) < 2:
+        return None
+    x, y = np.log(np.array(points)).T
+    slopes = np.diff(y) / np.diff(x)
+    slope = float(np.polyfit(x, y, 1)[0])
+    return {
+        "exponent": slope,
+        "range": [float(slopes.min()), float(slopes.max())],
+        "sizes": [int(points[0][0]), int(points[-1][0])],
+    }
+
+
+def ratio_cell(outcome: Outcome, ours: Sequence[Outcome]) -> str:
+    """How many times the seconds of our best method on the same instance and gap."""
+    best = [o.median for o in ours if o.is_reached and o.gap == outcome.gap and o.instance == outcome.instance]
+    if not best or not outcome.is_reached:
+        return "-"
+    return f"{outcome.median / min(best):.2f}"
+
+
+def shares_line(shares: dict[str, float]) -> str:
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items() if share >= 0.01)

@@ -1,0 +1,70 @@
+"""Ours against peers: seconds and memory to a certified gap, each run in a process of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.runs import run_instance
+from benchmarks.tables import epsilon_cell, memory_cell, ratio_cell, shares_line, table, time_cell
+
+if TYPE_CHECKING:
+    from benchmarks.registry import Registry
+    from benchmarks.runs import Outcome
+
+
+def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, Any]:
+    """Run every instance; give the rows and the tables."""
+    outcomes: list[Outcome] = []
+    for instance in registry.instances(seed):
+        found = run_instance(
+            instance,
+            ours=registry.ours,
+            peers=registry.peers_of(instance),
+            gaps=registry.gaps,
+            limit=registry.limit,
+            repetitions=registry.repetitions,
+            profile=profile,
+        )
+        outcomes += found
+        print(instance.name)
+        for outcome in found:
+            print(f"  {outcome.method}, gap {100 * outcome.gap:g} %: {time_cell(outcome)}", flush=True)
+    return {"rows": [outcome.as_dict() for outcome in outcomes], "markdown": markdown(outcomes)}
+
+
+def markdown(outcomes: list[Outcome]) -> str:
+    """One table for each instance, then the shares of the stages and, if asked for, the functions."""
+    ours = [o for o in outcomes if not o.is_peer]
+    parts = []
+    for name in dict.fromkeys(o.instance for o in outcomes):
+        here = sorted((o for o in outcomes if o.instance == name), key=lambda o: (-o.gap, o.is_peer))
+        head = ("gap", "method", "seconds", "times our best", "MB on top", "epsilon before repair")
+        cells = [
+            (
+                f"{100 * o.gap:g} %",
+                o.method + (" *" if o.is_peer and _lacks_bound(o) else ""),
+                time_cell(o),
+                ratio_cell(o, ours),
+                memory_cell(o),
+                epsilon_cell(o),
+            )
+            for o in here
+        ]
+        parts.append(f"### {name}\n\n" + table(head, cells))
+    lines = [
+        f"- {o.instance}, {o.method}, gap {100 * o.gap:g} %: {shares_line(o.answers[0]['shares'])}"
+        for o in ours
+        if not o.fault
+    ]
+    parts.append("### Time share of the stages\n\n" + "\n".join(lines) + "\n")
+    for o in ours:
+        functions = [] if o.fault else o.answers[0]["functions"]
+        if functions:
+            rows = [(f"{own:.3f}", str(calls), name) for own, calls, name in functions]
+            parts.append(f"### Profile: {o.instance}, {o.method}\n\n" + table(("own seconds", "calls", "name"), rows))
+    return "\n".join(parts)
+
+
+def _lacks_bound(outcome: Outcome) -> bool:
+    """Whether the gap is by somebody else's lower bound, since the peer gives no multipliers."""
+    return not outcome.fault and outcome.answers[0]["lower_bound"] is None

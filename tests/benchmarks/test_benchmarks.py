@@ -1,0 +1,110 @@
+"""The benchmarks themselves: nobody wins by failing, and figures mean what they say."""
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks.auto import Runs, run_once, undecided
+from benchmarks.instances import Instance
+from benchmarks.judge import judge, satisfied_epsilon
+from benchmarks.processes import run_task
+from benchmarks.registry import PEERS_FULL, Registry
+from benchmarks.runs import Outcome, run_instance
+from benchmarks.stages import shares
+from benchmarks.tables import epsilon_cell, fit_exponent, ratio_cell, time_cell
+
+import metricdp as mdp
+
+SMALL = Instance("grid", 12, 6, 1.0)
+
+
+def answered(method, *, gap, is_peer, **answer):
+    whole = {"seconds": 1.0, "gap": 0.001, "is_certified": True, "loss": 1.0, "lower_bound": 0.999} | answer
+    return Outcome("one", method, gap, is_peer, [whole])
+
+
+@pytest.mark.parametrize("fault", [{"missing": "no module"}, {"failed": "memory"}, {"late": 5.0}])
+def test_a_peer_without_an_answer_is_reported_and_never_wins(fault):
+    outcome = Outcome("one", "peer", 0.01, True, [fault])
+    ours = answered("auto", gap=0.01, is_peer=False)
+    assert outcome.fault
+    assert not outcome.is_reached
+    assert ratio_cell(outcome, [ours]) == "-"
+    assert str(next(iter(fault.values())))[:1] in time_cell(outcome)
+
+
+def test_an_answer_that_is_not_certified_does_not_reach_any_gap():
+    assert answered("peer", gap=0.01, is_peer=True).is_reached
+    assert not answered("peer", gap=0.01, is_peer=True, is_certified=False).is_reached
+
+
+def test_a_run_that_the_limit_stopped_does_not_count_as_reached():
+    runs = Runs()
+    run_once(SMALL, "direct", runs, gap=1.0, limit=1e-6)
+    assert runs.is_cut_off
+    assert not runs.reached
+
+
+def test_a_method_that_was_stopped_too_early_is_undecided_and_not_slower():
+    auto = Runs(processor=[1.3])
+    early, late = Runs(processor=[0.9], is_cut_off=True), Runs(processor=[1.1], is_cut_off=True)
+    assert undecided({"auto": auto, "columns": early, "direct": late, "kernel": Runs(processor=[0.5])}) == ["columns"]
+
+
+def test_a_process_that_takes_too_long_is_ended():
+    task = {"kind": "ours", "method": "auto", "instance": vars(SMALL), "gap": 0.01, "limit": 1.0}
+    assert run_task(task, limit=0.01)["late"] == 0.01
+
+
+def test_an_unknown_peer_is_a_failure():
+    answer = run_task(
+        {"kind": "peer", "method": "nobody", "problem": "no such file.npz", "tolerance": None}, limit=60.0
+    )
+    assert "FileNotFoundError" in answer["failed"]
+
+
+def test_the_satisfied_epsilon_is_that_of_the_matrix():
+    problem = mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.5, outputs=2)
+    Z = np.array([[0.8, 0.2], [0.4, 0.6]])
+    assert satisfied_epsilon(Z, problem) == pytest.approx(math.log(3.0))
+    assert satisfied_epsilon(np.eye(2), problem) == math.inf
+    found = judge(Z, None, 1.0, problem)
+    assert found["is_certified"]
+    assert found["gap"] is None
+    assert "times" in epsilon_cell(Outcome("one", "peer", 0.01, True, [found | {"seconds": 1.0}]))
+
+
+def test_peer_and_ours_agree_on_the_smallest_instance():
+    outcomes = run_instance(SMALL, ours=("auto",), peers=("scipy linprog",), gaps=(1e-5,), limit=60.0, repetitions=1)
+    assert [o.fault for o in outcomes] == [""] * 2
+    assert all(o.is_reached for o in outcomes), [o.certified_gap for o in outcomes]
+    losses = [o.answers[0]["loss"] for o in outcomes]
+    assert losses[0] == pytest.approx(losses[1], rel=2e-5)
+    assert all(o.answers[0]["peak_mb"] >= o.answers[0]["before_mb"] > 0 for o in outcomes)
+
+
+def test_the_exponent_of_a_power_is_found():
+    found = fit_exponent([10, 100, 1000], [1.0, 10.0**1.5, 10.0**3])
+    assert found["exponent"] == pytest.approx(1.5)
+    assert found["range"] == pytest.approx([1.5, 1.5])
+    assert fit_exponent([10], [1.0]) is None
+
+
+def test_instances_have_the_privacy_they_say_and_a_fixed_seed():
+    for instance in Registry(sizes=(30,)).instances(seed=3):
+        problem, again = instance.problem(), instance.problem()
+        lengths = problem.graph.distances
+        assert problem.epsilon * np.median(lengths[lengths > 0]) == pytest.approx(instance.exponent)
+        assert np.array_equal(problem.costs, again.costs)
+
+
+def test_libqif_is_asked_only_where_it_reaches():
+    assert "libqif" in PEERS_FULL.peers_of(Instance("road", 30, 30, 1.0))
+    assert "libqif" not in PEERS_FULL.peers_of(Instance("road", 500, 100, 1.0))
+
+
+@pytest.mark.parametrize("method", ["direct", "first-order", "columns", "benders"])
+def test_shares_add_up(method):
+    found = shares(mdp.solve(Instance("grid", 48, 12, 1.0).problem(), method=method, gap=0.05))
+    assert sum(found.values()) == pytest.approx(1.0, abs=0.05)
+    assert min(found.values()) >= 0
