@@ -72,8 +72,9 @@ def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, An
         for n, f in found.items()
     ]
     note = (
-        f"{instance.name}, {graph.n_pairs:,} pairs. The table has {table_.nbytes / 1e6:.1f} MB and may stay in the cache: "
-        "what reads it many times (certify, sample) can then be above the bandwidth of memory, which is no limit there."
+        f"{instance.name}, {graph.n_pairs:,} pairs. The table has {table_.nbytes / 1e6:.1f} MB and may stay in "
+        "the cache: what reads it many times (certify, sample) can then be above the bandwidth of "
+        "memory, which is no limit there."
     )
     markdown = f"{note}\n\n" + table(head, cells)
     print(markdown)

@@ -35,8 +35,9 @@ def shares(result: Result) -> dict[str, float]:
             spent[name] = spent.get(name, 0.0) + row[key]
         if stage == "direct":
             spent["direct: linear program"] = spent.get("direct: linear program", 0.0) + row["seconds"] - last
-        elif stage == "certified":
-            spent["final repair and certificate"] = row["seconds"] - last
+        elif stage in ("certificate", "certified"):
+            name = "final repair and certificate"
+            spent[name] = spent.get(name, 0.0) + row["seconds"] - last
         if stage != "edges":  # its seconds are its own, not the clock's
             last = row["seconds"]
     total = max(result.seconds, 1e-9)

@@ -25,6 +25,7 @@ def run_peer(task: dict) -> dict:
     PEERS[task["method"]](_tiny(Program), task["tolerance"])  # imports and first calls are not timed, nor are ours
     forget_peak()
     before = held_mb()
+    Path(task["started"]).touch()
     begin = time.perf_counter()
     Z, multipliers, word = PEERS[task["method"]](program, task["tolerance"])
     seconds = time.perf_counter() - begin
@@ -51,6 +52,7 @@ def run_ours(task: dict) -> dict:
         methods.solve(small, name, gap=0.05, time_limit=10.0)
     forget_peak()
     before = held_mb()
+    Path(task["started"]).touch()
     begin = time.perf_counter()
     options = {"gap": task["gap"], "time_limit": task["limit"], "threads": task.get("threads")}
     if task.get("profile"):
