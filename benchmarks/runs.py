@@ -61,8 +61,13 @@ class Outcome:
         return max(gaps)
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether the limit stopped one of ours: near enough by chance, but by itself it would have gone on."""
+        return any(answer.get("is_cut_off", False) for answer in self.answers)
+
+    @property
     def is_reached(self) -> bool:
-        return self.certified_gap is not None and self.certified_gap <= self.gap
+        return not self.is_cut_off and self.certified_gap is not None and self.certified_gap <= self.gap
 
     @property
     def seconds(self) -> list[float]:
@@ -146,7 +151,8 @@ def _own(outcome: Outcome, instance: Instance, limit: float, *, profile: bool) -
         raise ValueError(f"unknown method {outcome.method!r}: choose one of {', '.join(METHODS)}")
     task = {"kind": "ours", "method": outcome.method, "instance": asdict(instance), "gap": outcome.gap}
     task |= {"limit": limit, "profile": profile}
-    return run_task(task, limit=limit + FINISH)
+    answer = run_task(task, limit=limit + FINISH)
+    return answer | {"is_cut_off": answer.get("seconds", 0.0) >= limit}
 
 
 def _peer(outcome: Outcome, place: Path, problem: Problem, limit: float) -> dict[str, Any]:

@@ -29,6 +29,8 @@ def time_cell(outcome: Outcome) -> str:
         spread = f" ({min(outcome.seconds):.2f} to {max(outcome.seconds):.2f})"
     if outcome.is_reached:
         return f"{outcome.median:.2f}{spread}"
+    if outcome.is_cut_off:
+        return f"stopped by the limit after {outcome.median:.1f} s, gap {100 * (outcome.certified_gap or 1.0):.2g} %"
     return f"not reached: {100 * (outcome.certified_gap or 1.0):.2g} % after {outcome.median:.1f} s"
 
 

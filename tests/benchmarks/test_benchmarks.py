@@ -38,6 +38,12 @@ def test_an_answer_that_is_not_certified_does_not_reach_any_gap():
     assert not answered("peer", gap=0.01, is_peer=True, is_certified=False).is_reached
 
 
+def test_one_of_ours_that_the_limit_stopped_reaches_nothing():
+    outcome = answered("direct", gap=0.01, is_peer=False, is_cut_off=True)
+    assert not outcome.is_reached
+    assert "stopped by the limit" in time_cell(outcome)
+
+
 def test_a_run_that_the_limit_stopped_does_not_count_as_reached():
     runs = Runs()
     run_once(SMALL, "direct", runs, gap=1.0, limit=1e-6)

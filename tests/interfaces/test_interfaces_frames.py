@@ -29,6 +29,11 @@ def frame():
     )
 
 
+def test_a_mechanism_gives_a_column_for_a_column(city):
+    column = pandas.Series(["a", "c", "b"], index=[3, 1, 1], name="home")
+    pandas.testing.assert_series_equal(city.perturb(column), column, check_dtype=False)
+
+
 def test_columns(city):
     column = pandas.Series(["a", "c", "b", "b"], index=[3, 1, 4, 1], name="home")
     answer = perturb_column(city, column)

@@ -260,11 +260,16 @@ class Mechanism:
     def perturb(self, ids: str | Sequence[Any]) -> Any:
         """Draw a report for each record id: the id of the output, or its number if outputs are other points.
 
+        A pandas column gives a column with the same index and name.
+
         Each call spends the budget again: n reports of the same record cost n times epsilon.
         """
         one = isinstance(ids, str)
         names = self.outputs.ids(self.records)
         drawn = [names[k] for k in self.perturb_rows(self.rows_of([ids] if one else list(ids)))]
+        column: Any = ids
+        if hasattr(column, "to_frame"):
+            return type(column)(drawn, index=column.index, name=column.name, dtype=object)
         return drawn[0] if one else drawn
 
     def perturb_points(self, points: ArrayLike, *, limit: float) -> SnappedReports:
