@@ -21,7 +21,7 @@ REGISTERED = {
     "rates": ("rates", registry.GROWTH_FULL, registry.GROWTH_QUICK),
     "auto": ("auto", registry.AUTO_FULL, registry.AUTO_QUICK),
 }
-OTHERS = ("columns", "decomposition", "direct_rows", "privacy_rates")  # studies of one part of the library
+OTHERS = ("columns", "decomposition", "direct_rows", "privacy_rates", "scaling")  # studies of one part of the library
 NAMES = (*REGISTERED, *OTHERS)
 PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DIRECT_BELOW = 30  # records: smaller components are one small linear program
 SMALL = 4_000  # records times outputs
-SPARSE = 8.0  # pairs per record
+VERY_SPARSE, SPARSE = 4.5, 8.0  # pairs per record
 WEAK = 4.0  # median epsilon d: above it few mDP rows bind, and one LP with lazy rows is fastest
 LARGE = 100_000  # records times outputs: too many for one LP
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they hand over to column generation
@@ -148,7 +148,7 @@ def choose(component: Component, gap: float) -> tuple[str, str]:
     """Choose a method for a component from its size, density and privacy, and from the gap; give it and the reason."""
     exponent = component.epsilon * float(np.median(component.graph.distances))
     density = component.graph.n_pairs / component.n
-    if component.costs.size <= SMALL and density <= SPARSE:
+    if component.costs.size <= SMALL and density <= VERY_SPARSE:
         return "direct", f"small and sparse: {component.n} x {component.n_outputs}, {density:.1f} pairs per record"
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
