@@ -145,7 +145,7 @@ def test_const_opt_leaves_far_entries_to_the_exponential_mechanism():
 
 
 def test_a_time_limit_that_is_too_short_is_said():
-    problem = small_problem("gaussian", seed=12, n=250, outputs=120)  # no LP solver does this in a hundredth of a second
+    problem = small_problem("gaussian", seed=12, n=250, outputs=120)  # too much for 0.01 s
     table = compare(uniform(problem), problem, ["const-opt"], time_limit=1e-9)
     assert "time limit" in table.unavailable["const-opt"]
 
