@@ -148,7 +148,7 @@ def choose(component: Component, gap: float) -> tuple[str, str]:
     """Choose a method for a component from its size, density and privacy, and from the gap; give it and the reason."""
     exponent = component.epsilon * float(np.median(component.graph.distances))
     density = component.graph.n_pairs / component.n
-    if component.costs.size <= SMALL and density <= VERY_SPARSE:
+    if component.costs.size <= SMALL and density <= (VERY_SPARSE if gap >= FINE else SPARSE):
         return "direct", f"small and sparse: {component.n} x {component.n_outputs}, {density:.1f} pairs per record"
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
