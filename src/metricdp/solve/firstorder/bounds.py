@@ -28,7 +28,16 @@ def certified_bound(iteration: Iteration) -> float:
     """Give a number that is never above the optimum of the whole component."""
     net = iteration.network
     least = np.empty(net.n)
-    arguments = (
+    arguments = (*_problem_of(iteration), net.component.cost_roundings + OWN_ROUNDINGS, least)
+    (_least_costs_in_parallel if iteration.is_large else _least_costs)(n_tasks(net.n), arguments)
+    # losses are not negative, so neither is any expected loss
+    return max(0.0, math.nextafter(math.fsum(least), -math.inf))
+
+
+def _problem_of(iteration: Iteration) -> tuple[Any, ...]:
+    """Give what the kernels below need of the network and the multipliers."""
+    net = iteration.network
+    return (
         net.component.costs,
         net.order,
         net.outputs,
@@ -39,31 +48,14 @@ def certified_bound(iteration: Iteration) -> float:
         net.unit,
         iteration.Y,
         iteration.is_used,
-        net.component.cost_roundings + OWN_ROUNDINGS,
-        least,
     )
-    (_least_costs_in_parallel if iteration.is_large else _least_costs)(n_tasks(net.n), arguments)
-    # losses are not negative, so neither is any expected loss
-    return max(0.0, math.nextafter(math.fsum(least), -math.inf))
 
 
 def unit_duals(iteration: Iteration) -> NDArray[np.float64]:
     """Give each record's reduced cost, averaged with its row: nearer to the unit sums' duals than the least one."""
     net = iteration.network
     reduced = np.zeros((net.n, net.K))
-    _reduced_costs(
-        net.component.costs,
-        net.order,
-        net.outputs,
-        net.start,
-        net.edge_at,
-        net.is_head,
-        net.decay,
-        net.unit,
-        iteration.Y,
-        iteration.is_used,
-        reduced,
-    )
+    _reduced_costs(_problem_of(iteration), reduced)
     rows = np.maximum(iteration.Z.transpose(1, 0, 2).reshape(net.n, -1)[:, : net.K], 0.0).astype(np.float64)
     duals = np.empty(net.n)
     duals[net.order] = (rows * reduced).sum(axis=1) / rows.sum(axis=1)
@@ -83,8 +75,8 @@ def _least_costs(tasks: int, arguments: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _some_least_costs(  # noqa: PLR0917  (numba takes positions)
-    task: int,
+def _reduce(  # noqa: PLR0917  (numba takes positions)
+    i: int,
     costs: NDArray[np.float64],
     order: NDArray[np.int64],
     outputs: NDArray[np.int64],
@@ -95,37 +87,43 @@ def _some_least_costs(  # noqa: PLR0917  (numba takes positions)
     unit: NDArray[np.float64],
     Y: NDArray[np.float32],
     is_used: NDArray[np.uint64],
-    roundings: float,
-    least: NDArray[np.float64],
+    value: NDArray[np.float64],
+    size: NDArray[np.float64],
+    terms: NDArray[np.float64],
 ) -> None:
-    n, K = len(order), len(outputs)
-    words = is_used.shape[1]
-    value = np.zeros(words * BITS * WIDTH)
-    size = np.zeros(words * BITS * WIDTH)
-    terms = np.zeros(words * BITS * WIDTH)
+    """Put the reduced costs of row i into ``value``, the sizes and numbers of their terms into the other two."""
+    for k in range(len(outputs)):
+        value[k] = costs[order[i], outputs[k]]
+        size[k] = abs(value[k])
+        terms[k] = 0.0
+    for position in range(start[i], start[i + 1]):
+        e = edge_at[position]
+        for w in range(is_used.shape[1]):
+            some = is_used[e, w]
+            while some:
+                t = w * BITS + lowest_bit(some)
+                some &= some - BIT
+                for k in range(WIDTH):
+                    y = float(Y[t, e, k])
+                    if y == 0.0:
+                        continue
+                    amount = abs(y) * unit[e]
+                    # who is asked to have less pays the decayed amount, the other gains all of it
+                    gains = (y > 0.0) == is_head[position]
+                    part = -amount if gains else decay[e] * amount
+                    value[t * WIDTH + k] += part
+                    size[t * WIDTH + k] += abs(part)
+                    terms[t * WIDTH + k] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _some_least_costs(task: int, *arguments: Any) -> None:
+    """Find the least reduced cost, less its margin, of each row of one task."""
+    problem, roundings, least = arguments[:-2], arguments[-2], arguments[-1]
+    n, K = len(problem[1]), len(problem[2])
+    value, size, terms = np.zeros((3, problem[-1].shape[1] * BITS * WIDTH))
     for i in range(task * ROWS_PER_TASK, min(n, (task + 1) * ROWS_PER_TASK)):
-        for k in range(K):
-            value[k] = costs[order[i], outputs[k]]
-            size[k] = abs(value[k])
-            terms[k] = 0.0
-        for position in range(start[i], start[i + 1]):
-            e = edge_at[position]
-            for w in range(words):
-                some = is_used[e, w]
-                while some:
-                    t = w * BITS + lowest_bit(some)
-                    some &= some - BIT
-                    for k in range(WIDTH):
-                        y = float(Y[t, e, k])
-                        if y == 0.0:
-                            continue
-                        amount = abs(y) * unit[e]
-                        # who is asked to have less pays the decayed amount, the other gains all of it
-                        gains = (y > 0.0) == is_head[position]
-                        part = -amount if gains else decay[e] * amount
-                        value[t * WIDTH + k] += part
-                        size[t * WIDTH + k] += abs(part)
-                        terms[t * WIDTH + k] += 1.0
+        _reduce(i, *problem, value, size, terms)
         lowest = np.inf
         for k in range(K):
             margin = (terms[k] + roundings) * (1.001 * UNIT) * size[k]
@@ -134,35 +132,12 @@ def _some_least_costs(  # noqa: PLR0917  (numba takes positions)
 
 
 @njit(cache=True, nogil=True)
-def _reduced_costs(  # noqa: PLR0917
-    costs: NDArray[np.float64],
-    order: NDArray[np.int64],
-    outputs: NDArray[np.int64],
-    start: NDArray[np.int64],
-    edge_at: NDArray[np.int32],
-    is_head: NDArray[np.bool_],
-    decay: NDArray[np.float64],
-    unit: NDArray[np.float64],
-    Y: NDArray[np.float32],
-    is_used: NDArray[np.uint64],
-    reduced: NDArray[np.float64],
-) -> None:
-    K = len(outputs)
-    for i in range(len(order)):
-        for k in range(K):
-            reduced[i, k] = costs[order[i], outputs[k]]
-        for position in range(start[i], start[i + 1]):
-            e = edge_at[position]
-            for w in range(is_used.shape[1]):
-                some = is_used[e, w]
-                while some:
-                    t = w * BITS + lowest_bit(some)
-                    some &= some - BIT
-                    for k in range(min(WIDTH, K - t * WIDTH)):
-                        y = float(Y[t, e, k])
-                        amount = abs(y) * unit[e]
-                        gains = (y > 0.0) == is_head[position]
-                        reduced[i, t * WIDTH + k] += -amount if gains else decay[e] * amount
+def _reduced_costs(problem: Any, reduced: NDArray[np.float64]) -> None:
+    """Put all reduced costs into ``reduced``."""
+    value, size, terms = np.zeros((3, problem[-1].shape[1] * BITS * WIDTH))
+    for i in range(len(reduced)):
+        _reduce(i, *problem, value, size, terms)
+        reduced[i] = value[: reduced.shape[1]]
 
 
 def most_violated(iteration: Iteration, at_most: int, tolerance: float) -> NDArray[np.int64]:
