@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.errors import SolverError
+from metricdp.mechanism.mechanism import relative_gap
 from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
+from metricdp.solve.choice import choose
 from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
 from metricdp.solve.components import Component, ComponentSolution
 from metricdp.solve.direct import DirectOptions, solve_component
@@ -31,14 +33,8 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 DIRECT_BELOW = 30  # records: smaller components are one small linear program
-SMALL = 4_000  # records times outputs
-VERY_SPARSE, SPARSE = 4.5, 8.0  # pairs per record
-WEAK = 4.0  # median epsilon d: above it few mDP rows bind, and one LP with lazy rows is fastest
-LARGE = 100_000  # records times outputs: too many for one LP
-FINE = 5e-4  # gaps down to it are for first-order iterations; below, they hand over to column generation
 HAND_OVER = 1e-3  # the gap at which they do
 AT_ONCE = 20_000_000  # pairs times outputs: too large to be taken apart
-TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 
 
 @dataclass(frozen=True)
@@ -144,21 +140,6 @@ class Found:
         return not self.unfinished.any()
 
 
-def choose(component: Component, gap: float) -> tuple[str, str]:
-    """Choose a method for a component from its size, density and privacy, and from the gap; give it and the reason."""
-    exponent = component.epsilon * float(np.median(component.graph.distances))
-    density = component.graph.n_pairs / component.n
-    if component.costs.size <= SMALL and density <= (VERY_SPARSE if gap >= FINE else SPARSE):
-        return "direct", f"small and sparse: {component.n} x {component.n_outputs}, {density:.1f} pairs per record"
-    if gap < TIGHT:
-        return "direct", f"a gap of {gap:g} is for a simplex method"
-    if gap >= FINE:
-        return "first-order", f"{density:.1f} pairs per record, median epsilon d = {exponent:.2g}, gap {gap:g}"
-    if exponent >= WEAK and density <= SPARSE and component.costs.size <= LARGE:
-        return "direct", f"weak privacy: median epsilon d = {exponent:.2g}, few mDP rows bind"
-    return "columns", f"median epsilon d = {exponent:.2g}, and a gap of {gap:g}: first-order, then column generation"
-
-
 def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop: Stop) -> Found:
     """Solve every component, small ones first."""
     graph, costs, roundings = plan.merged.graph, plan.merged.costs, plan.merged.cost_roundings
@@ -188,15 +169,7 @@ def _solve_at_once(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop:
     whole = Component(merged.costs, merged.graph, plan.problem.epsilon, merged.cost_roundings)
     reason = f"large: {whole.graph.n_pairs} pairs, {whole.n} x {whole.n_outputs}"
     trace.add(stage="choice", component=0, records=whole.n, method="first-order", reason=reason)
-    found = solve_by_first_order(
-        whole,
-        options=plan.first_order,
-        gap=gap,
-        workers=crew,
-        trace=trace,
-        stop=stop,
-        checkpoint=plan.checkpoint,
-    )
+    found = _first_order(plan, whole, gap=gap, crew=crew, trace=trace, stop=stop, checkpoint=plan.checkpoint)
     unfinished = np.full(whole.n, not found.is_complete)
     return Found(found.Z, found.lower_bound, unfinished, found.iterations, 0)
 
@@ -211,24 +184,26 @@ def _solve_one(  # noqa: PLR0911  (one return per method)
     trace: Trace,
     stop: Stop,
 ) -> ComponentSolution:
-    method, part = plan.method, plan.part(component, groups)
+    method, part, kernels = plan.method, plan.part(component, groups), None
     if component.n < DIRECT_BELOW:
         method = "direct"
     elif method == "auto":
-        method, reason = choose(component, gap)
-        trace.add(stage="choice", component=component.number, records=component.n, method=method, reason=reason)
-    if method == "kernel":
-        return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
+        method, kernels = _choose(plan, component, gap=gap, crew=crew, trace=trace, stop=stop)
+        if method == "kernel" and kernels is not None:
+            return kernels
     if method == "first-order":
-        return solve_by_first_order(
+        return _first_order(
+            plan,
             component,
-            options=plan.first_order,
             gap=gap,
-            workers=crew,
+            crew=crew,
             trace=trace,
             stop=stop,
             checkpoint=plan.checkpoint,
+            start=kernels,
         )
+    if method == "kernel":
+        return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
     if method == "columns" and plan.method == "auto":
         return _first_order_then_columns(plan, component, gap=gap, crew=crew, trace=trace, stop=stop)
     if method == "columns":
@@ -264,13 +239,54 @@ def _solve_one(  # noqa: PLR0911  (one return per method)
         return ComponentSolution(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)
 
 
+def _choose(
+    plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
+) -> tuple[str, ComponentSolution | None]:
+    """Choose a method; kernels are tried at once, and are what is chosen if they are enough."""
+
+    def chosen(*, after_kernels: bool) -> str:
+        method, reason = choose(component, gap, after_kernels=after_kernels)
+        trace.add(stage="choice", component=component.number, records=component.n, method=method, reason=reason)
+        return method
+
+    method = chosen(after_kernels=False)
+    if method != "kernel":
+        return method, None
+    found = solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
+    loss = math.fsum((component.costs * found.Z).ravel())
+    if found.is_complete and relative_gap(loss, found.lower_bound) <= gap:
+        return method, found
+    return chosen(after_kernels=True), found if found.is_complete else None
+
+
+def _first_order(
+    plan: Plan,
+    component: Component,
+    *,
+    gap: float,
+    crew: Workers,
+    trace: Trace,
+    stop: Stop,
+    checkpoint: Checkpoint | None = None,
+    start: ComponentSolution | None = None,
+) -> ComponentSolution:
+    return solve_by_first_order(
+        component,
+        options=plan.first_order,
+        gap=gap,
+        workers=crew,
+        trace=trace,
+        stop=stop,
+        checkpoint=checkpoint,
+        start=start,
+    )
+
+
 def _first_order_then_columns(
     plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
 ) -> ComponentSolution:
     """Iterate to a rough gap; its columns and unit-sum duals are where column generation starts."""
-    rough = solve_by_first_order(
-        component, options=plan.first_order, gap=max(gap, HAND_OVER), workers=crew, trace=trace, stop=stop
-    )
+    rough = _first_order(plan, component, gap=max(gap, HAND_OVER), crew=crew, trace=trace, stop=stop)
     fine = solve_by_columns(
         component,
         [],

@@ -15,7 +15,7 @@ from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
 from metricdp.errors import FileFormatError
-from metricdp.solve import dispatch
+from metricdp.solve import choice, dispatch
 from metricdp.solve.components import Component
 from metricdp.solve.firstorder import iterate
 from metricdp.solve.firstorder.bounds import certified_bound
@@ -327,15 +327,14 @@ class TestAuto:
         ids=["small", "weak privacy", "a tiny gap", "many rows bind", "a small gap"],
     )
     def test_choice(self, small, exponent, gap, method, monkeypatch):
-        monkeypatch.setattr(dispatch, "SMALL", small)
+        monkeypatch.setattr(choice, "SMALL", small)
         problem = small_problem("gaussian", seed=2, n=60, outputs=9, exponent=exponent)
         result = mdp.solve(problem, method="auto", gap=gap)
         choices = [row for row in result.trace.rows if row["stage"] == "choice"]
         large = [rows for rows in problem.graph.components if len(rows) >= dispatch.DIRECT_BELOW]
         assert len(choices) >= len(large) > 0
         assert choices[0]["method"] == method
-        for choice in choices:
-            assert len(choice["reason"]) > 5
+        assert all(len(row["reason"]) > 5 for row in choices)
         assert result.status is mdp.Status.OPTIMAL
         assert result.gap <= gap
         used = {row["stage"] for row in result.trace.rows}
@@ -351,8 +350,8 @@ class TestAuto:
         rows = []
         result = mdp.solve(problem, method=method, gap=1e-2, listener=rows.append)
         exact = mdp.solve(problem, method="direct", gap=1e-6)
-        (choice,) = [row for row in rows if row["stage"] == "choice"]
-        assert choice["method"] == "first-order"
-        assert choice["reason"].startswith("large")
+        (chosen,) = [row for row in rows if row["stage"] == "choice"]
+        assert chosen["method"] == "first-order"
+        assert chosen["reason"].startswith("large")
         assert result.status is mdp.Status.OPTIMAL
         check_agreement(result, exact)

@@ -20,6 +20,7 @@ from metricdp.solve.columns.memory import restore, store
 from metricdp.solve.columns.patches import Patch, solve_patch
 from metricdp.solve.columns.pool import ColumnPool
 from metricdp.solve.columns.pricing import PriceTask, cone_of, forget_run, price_output
+from metricdp.solve.columns.tight import tight_mechanism
 from metricdp.solve.components import ComponentSolution
 from metricdp.solve.duals import joined
 
@@ -109,14 +110,13 @@ def solve_by_columns(
 def solve_by_kernels(
     component: Component, *, workers: Workers, trace: Trace, stop: Stop, options: ColumnOptions
 ) -> ComponentSolution:
-    """Give the best mixture of kernels, plateaus and the constant column, and its bound: one LP and one pricing."""
+    """Give the best mixture of kernels, plateaus and the constant column, and its bound from one pricing."""
     run = _Run(component, options, workers, stop)
     progress = Progress()
     try:
-        run.pool.add(starting_columns(component))
-        point = ColumnMaster(run.pool, run.scale, has_slack=False).solve(stop)
-        run.try_mechanism(run.pool.mechanism(point.x), progress)
-        run.price(point.y, progress)
+        Z, duals = tight_mechanism(component) or run.best_mixture()
+        run.try_mechanism(Z, progress)
+        run.price(duals, progress)
         trace.add(stage="kernel", component=component.number, **run.figures(progress))
     except SolverError as error:
         trace.add(stage="gave up", component=component.number, reason=str(error))
@@ -145,6 +145,12 @@ class _Run:
         if progress.Z is not None:
             self.add_mechanism(progress.Z)
         self.build_programs()
+
+    def best_mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the best mechanism of kernels and the like, and its unit-sum duals."""
+        self.pool.add(starting_columns(self.component))
+        point = ColumnMaster(self.pool, self.scale, has_slack=False).solve(self.stop)
+        return self.pool.mechanism(point.x), point.y
 
     def build_programs(self) -> None:
         """Make both masters from the pool."""

@@ -73,11 +73,14 @@ def solve_by_first_order(
     trace: Trace,
     stop: Stop,
     checkpoint: Checkpoint | None = None,
+    start: ComponentSolution | None = None,
 ) -> ComponentSolution:
-    """Solve one component by first-order iterations."""
+    """Solve one component by first-order iterations; what ``start`` found is the best so far."""
     size = component.graph.n_pairs * component.n_outputs
     polisher = Polisher(component, workers, stop) if size <= options.polish_up_to else None
     run = Run(component, options, polisher, gap=gap, trace=trace, stop=stop)
+    if start is not None:
+        run.take(start)
     if checkpoint is not None:
         restore(checkpoint, run.iteration, run.progress)
     run.repaired_at = run.iteration.steps
@@ -123,6 +126,7 @@ class Run:
         self.is_repaired = False
         self.repaired_at = 0
         self.bounds: list[tuple[int, float]] = []  # the lower bound after so many steps
+        self.own_bound = self.progress.lower_bound
         self.stalled_bound, self.stalled_at = 0.0, 0
         self._has_stopped_rising = self._nothing_is_violated = False
         self._step_seconds, self._new_steps = 0.0, 0
@@ -134,6 +138,11 @@ class Run:
             weight=round(float(self.weight), 3),
             seconds=round(time.perf_counter() - begin, 4),
         )
+
+    def take(self, start: ComponentSolution) -> None:
+        """Begin with the bounds of another solver, its matrix repaired like our own."""
+        self.progress.lower_bound = max(self.progress.lower_bound, start.lower_bound)
+        self.repair(start.Z)
 
     def is_done(self) -> bool:
         """Whether the gap is reached, or cannot be reached by going on."""
@@ -161,20 +170,19 @@ class Run:
         """Bound from below; repair and bring pairs in when that is due; report."""
         begin = time.perf_counter()
         progress, steps = self.progress, self.iteration.steps
-        progress.lower_bound = max(progress.lower_bound, certified_bound(self.iteration))
+        self._raise(certified_bound(self.iteration))
         self.bounds.append((steps, progress.lower_bound))
         if self._is_polish_due():
             self.progress.polishes += 1
-            bound = self.polisher.bound(unit_duals(self.iteration)) if self.polisher else 0.0
-            progress.lower_bound = max(progress.lower_bound, bound)
+            self._raise(self.polisher.bound(unit_duals(self.iteration)) if self.polisher else 0.0)
         if self._is_repair_due():
             self.repair()
         if self._is_extension_due():
             self._extend()
         if steps >= 2 * max(self.stalled_at, EXTEND_AFTER):
-            rise = progress.lower_bound - self.stalled_bound
+            rise = self.own_bound - self.stalled_bound
             self._has_stopped_rising = self.stalled_at > 0 and rise < STALLED * self.gap * progress.lower_bound
-            self.stalled_at, self.stalled_bound = steps, progress.lower_bound
+            self.stalled_at, self.stalled_bound = steps, self.own_bound
         self.trace.add(
             stage="first-order",
             component=self.component.number,
@@ -187,6 +195,11 @@ class Run:
             bound_seconds=round(time.perf_counter() - begin, 4),
             seconds_left=self._seconds_left(),
         )
+
+    def _raise(self, bound: float) -> None:
+        """Take a bound of the iterations' own: whether they stall is not to be judged by what another solver found."""
+        self.own_bound = max(self.own_bound, bound)
+        self.progress.lower_bound = max(self.progress.lower_bound, bound)
 
     def _seconds_left(self) -> float | None:
         """Guess how long it takes: the gap falls like one over the number of steps."""
@@ -227,10 +240,10 @@ class Run:
     def _loss(self, Z: NDArray[np.float64]) -> float:
         return math.fsum((self.component.costs * Z).sum(axis=1)) * (1.0 + 2.0**-40)
 
-    def repair(self) -> None:
+    def repair(self, rows: NDArray[np.float64] | None = None) -> None:
         """Make the rows private on all pairs, and keep them if they are the best."""
         Z = private_matrix(
-            self._rows(),
+            self._rows() if rows is None else rows,
             self.component.graph,
             self.component.epsilon,
             costs=self.component.costs,

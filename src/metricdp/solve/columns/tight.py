@@ -1,0 +1,43 @@
+"""The mechanism with every mDP row tight, in closed form: where privacy is weak it is nearly optimal.
+
+One kernel per record, with weights w that make the rows sum to 1: two linear systems, E w = 1 for the weights and
+E' y = (least cost of each kernel) for the unit-sum duals at which no kernel can gain, E = exp(-epsilon D) over paths.
+It exists if w is not negative.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.components import Component
+
+
+UP_TO = 1_000  # records: the systems are dense
+
+
+def tight_mechanism(component: Component) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Give the matrix and its unit-sum duals, neither to be trusted.
+
+    It is the best mixture of kernels where each record has an output of its own; None where some share one, so that
+    another mixture is better, and where there is no such mechanism.
+    """
+    if component.n > UP_TO or len(np.unique(component.costs.argmin(axis=1))) < component.n:
+        return None
+    kernels = np.exp(-component.epsilon * component.graph.path_distances(np.arange(component.n)))
+    costs = kernels.T @ component.costs
+    output = costs.argmin(axis=1)
+    try:
+        weights = np.linalg.solve(kernels, np.ones(component.n))
+        duals = np.linalg.solve(kernels.T, costs.min(axis=1))
+    except np.linalg.LinAlgError:  # records so near that their kernels agree
+        return None
+    if not (np.isfinite(duals).all() and (weights >= 0.0).all()):
+        return None
+    Z = np.zeros(component.costs.shape)
+    np.add.at(Z.T, output, (kernels * weights).T)
+    return Z, duals

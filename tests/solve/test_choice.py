@@ -1,0 +1,87 @@
+"""Kernels in closed form, and what `auto` does with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.solve import choice
+from metricdp.solve.columns.loop import _Run
+from metricdp.solve.columns.options import ColumnOptions
+from metricdp.solve.columns.tight import tight_mechanism
+from metricdp.solve.components import Component
+from metricdp.solve.executor import workers
+from metricdp.solve.stop import Stop
+
+
+def grid_problem(exponent: float, outputs: int = 36) -> mdp.Problem:
+    return mdp.Problem(mdp.data.grid(6, 6), epsilon=exponent, eta=1.5, outputs=outputs)
+
+
+def component_of(problem: mdp.Problem) -> Component:
+    return Component(problem.costs, problem.graph, problem.epsilon)
+
+
+def chosen(result: mdp.Result) -> list[str]:
+    return [row["method"] for row in result.trace.rows if row["stage"] == "choice"]
+
+
+class TestTightMechanism:
+    """Two linear systems instead of a linear program."""
+
+    @pytest.mark.parametrize("exponent", [1.0, 2.0, 4.0])
+    def test_it_is_the_best_mixture_of_kernels(self, exponent):
+        component = component_of(grid_problem(exponent))
+        Z, duals = tight_mechanism(component)
+        with workers(threads=1) as crew:
+            best, _ = _Run(component, ColumnOptions(), crew, Stop(None)).best_mixture()
+        np.testing.assert_allclose(Z.sum(axis=1), 1.0, rtol=1e-9)
+        np.testing.assert_allclose((component.costs * Z).sum(), (component.costs * best).sum(), rtol=1e-6)
+        np.testing.assert_allclose(duals.sum(), (component.costs * Z).sum(), rtol=1e-9)  # strong duality
+
+    def test_every_mdp_row_holds(self):
+        problem = grid_problem(2.0)
+        Z, _ = tight_mechanism(component_of(problem))
+        i, j = problem.graph.pairs.T
+        bound = np.exp(problem.epsilon * problem.graph.distances)[:, None]
+        assert (Z[i] <= bound * Z[j] * (1 + 1e-9)).all()
+        assert (Z[j] <= bound * Z[i] * (1 + 1e-9)).all()
+
+    def test_none_where_records_share_an_output(self):
+        assert tight_mechanism(component_of(grid_problem(4.0, outputs=20))) is None
+
+    def test_none_where_weights_would_be_negative(self):
+        """Three near records around a fourth: their kernels alone cover it more than once."""
+        star = np.array([[0.0, 0.0], [1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+        problem = mdp.Problem(mdp.Records(star), epsilon=0.2, eta=1.2, outputs=4, metric="euclidean")
+        assert problem.graph.n_pairs == 3
+        assert tight_mechanism(component_of(problem)) is None
+
+
+class TestKernelsFirst:
+    """A first try at weak privacy, and never the last word if it is not enough."""
+
+    def test_kernels_alone(self):
+        result = mdp.solve(grid_problem(4.0), gap=0.01)
+        assert chosen(result) == ["kernel"]
+        assert result.status is mdp.Status.OPTIMAL
+        assert result.gap <= 0.01
+
+    def test_kernels_then_another_method(self, monkeypatch):
+        monkeypatch.setattr(choice, "SMALL", 0)
+        problem = mdp.Problem(mdp.data.road("gothenburg", n=60, seed=2), epsilon=2.0, eta=2.0, outputs=60)
+        monkeypatch.setattr(choice, "WEAK", 0.0)
+        result = mdp.solve(problem, gap=0.01)
+        assert chosen(result)[:2] == ["kernel", "first-order"]
+        (kernel,) = [row for row in result.trace.rows if row["stage"] == "kernel"]
+        assert kernel["gap"] > 0.01
+        assert result.status is mdp.Status.OPTIMAL
+        first = next(row for row in result.trace.rows if row["stage"] == "first-order")
+        assert first["lower_bound"] >= kernel["lower_bound"]  # nothing that the kernels proved is lost
+        exact = mdp.solve(problem, method="direct", gap=1e-6)
+        assert result.lower_bound <= exact.loss
+        assert result.loss <= exact.loss * 1.0102
+
+    def test_not_for_small_gaps(self):
+        assert "kernel" not in chosen(mdp.solve(grid_problem(4.0), gap=1e-4))
