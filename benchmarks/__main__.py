@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import registry
+from benchmarks.methods import METHODS
 
 REGISTERED = {
     "peers": ("versus", registry.PEERS_FULL, registry.PEERS_QUICK),
@@ -33,11 +34,13 @@ def main() -> None:
     for name in arguments.names or NAMES:
         print(f"== {name}, seed {seed}", flush=True)
         result = run(name, arguments, seed)
-        markdown = result.pop("markdown", None)
+        markdown, figure = result.pop("markdown", None), result.pop("figure", None)
         text = json.dumps({**machine(), "seed": seed, "quick": arguments.quick, **result}, indent=1)
         (arguments.out / f"{name}.json").write_text(text + "\n")
         if markdown is not None:
             (arguments.out / f"{name}.md").write_text(f"## {name}, seed {seed}\n\n{markdown}")
+        if figure is not None:
+            figure.savefig(arguments.out / f"{name}.png", dpi=150)
 
 
 def parse() -> argparse.Namespace:
@@ -49,7 +52,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true", help="show the functions that take longest (peers, growth)")
     parser.add_argument("--limit", type=float, help="seconds that one run may take")
     parser.add_argument("--repetitions", type=int, help="interleaved repetitions of every run")
-    parser.add_argument("--datasets", nargs="+", choices=registry.DATASETS, help="only these")
+    parser.add_argument("--datasets", nargs="+", choices=(*registry.DATASETS, "rome"), help="only these")
+    parser.add_argument(
+        "--ours", nargs="+", choices=tuple(METHODS), metavar="METHOD", help="only these methods of ours"
+    )
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of records")
     parser.add_argument("--exponents", nargs="+", type=float, help="epsilon times the median neighbour distance")
     parser.add_argument("--gaps", nargs="+", type=float, help="certified gaps to reach, for example 0.01 0.001")
@@ -73,9 +79,15 @@ def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     for option in ("limit", "repetitions"):
         if getattr(arguments, option) is not None:
             chosen = replace(chosen, **{option: getattr(arguments, option)})
-    for option in ("datasets", "sizes", "exponents", "gaps"):
+    for option in ("datasets", "sizes", "exponents", "gaps", "ours"):
         if getattr(arguments, option) is not None:
             chosen = replace(chosen, **{option: tuple(getattr(arguments, option))})
+    if arguments.datasets is not None:
+        chosen = replace(
+            chosen,
+            datasets=tuple(name for name in arguments.datasets if name != "rome"),
+            rome=chosen.rome if "rome" in arguments.datasets else (),
+        )
     return importlib.import_module(f"benchmarks.{module}").run(chosen, seed=seed, profile=arguments.profile)
 
 

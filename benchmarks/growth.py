@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.figures import growth_figure
 from benchmarks.runs import Outcome, run_instance
 from benchmarks.tables import fit_exponent, memory_cell, table, time_cell
 
@@ -17,13 +19,23 @@ def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, An
     for dataset in registry.datasets:
         for exponent in registry.exponents:
             found = _family(registry, dataset, exponent, seed, profile=profile)
-            rows += [dict(o.as_dict(), n=n) for n, o in found]
+            rows += [dict(o.as_dict(), n=n, dataset=dataset, exponent=exponent) for n, o in found]
             for method in dict.fromkeys(o.method for _, o in found):
                 own = [(n, o) for n, o in found if o.method == method]
                 fits.append(_fit(dataset, exponent, method, own))
                 cells += [_cells(dataset, exponent, method, n, o) for n, o in own]
     markdown = table(("dataset", "epsilon d", "method", "N", "seconds", "MB on top"), cells) + "\n" + _fit_table(fits)
-    return {"rows": rows, "fits": fits, "markdown": markdown}
+    return {"rows": rows, "fits": fits, "markdown": markdown, "figure": growth_figure(_lines(rows))}
+
+
+def _lines(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """What reached the gap: a panel for each dataset and privacy, a line for each method."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for row in rows:
+        own = panels.setdefault(f"{row['dataset']}, epsilon d = {row['exponent']:g}", {}).setdefault(row["method"], [])
+        if row["is_reached"]:
+            own.append((row["n"], statistics.median(row["seconds"])))
+    return panels
 
 
 def _family(

@@ -14,6 +14,7 @@ from metricdp.paper.datasets import Datasets
 ROME = Path(os.environ.get("METRICDP_ROME", Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"))
 DATASETS = ("road", "grid", "text", "synthetic")
 LARGEST = {"text": 2_000}  # so many words are shipped
+ROME_SEED, ROME_CITY = 500, 43_160
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Instance:
     """Records, outputs and a privacy level, drawn with a seed.
 
     ``exponent`` is epsilon times the median distance of neighbours: 0.2 is strong privacy, 4 is weak. The same
-    exponent means the same strength whatever the unit of the distance.
+    exponent means the same strength whatever the unit of the distance. For "rome" it is epsilon itself, per kilometre:
+    the seed's instance (500 records) and the whole city (43,160) are what they are, and no seed draws them.
     """
 
     dataset: str
@@ -32,10 +34,13 @@ class Instance:
 
     @property
     def name(self) -> str:
-        return f"{self.dataset} {self.n:,} x {self.n_outputs}, epsilon d = {self.exponent:g}"
+        privacy = f"epsilon = {self.exponent:g}" if self.dataset == "rome" else f"epsilon d = {self.exponent:g}"
+        return f"{self.dataset} {self.n:,} x {self.n_outputs}, {privacy}"
 
     def problem(self) -> mdp.Problem:
         """A new problem at every call: nothing that one method worked out is there for the next."""
+        if self.dataset == "rome":
+            return rome_problem(self.n, epsilon=self.exponent)
         datasets = Datasets()
         drawn = datasets.problem(self.dataset, n=self.n, outputs=self.n_outputs, instance=self.seed, epsilon=1.0)
         lengths = drawn.graph.distances
@@ -50,12 +55,21 @@ def rome_nodes() -> mdp.Records | None:
     return mdp.data.read_records(ROME / "nodes.csv.gz") if (ROME / "nodes.csv.gz").exists() else None
 
 
-def rome_or_gothenburg(*, epsilon: float) -> tuple[str, mdp.Problem]:
-    """The seed's instance, or 500 intersections of the shipped city with as many neighbours each."""
+def rome_problem(n: int, *, epsilon: float) -> mdp.Problem:
+    """The seed's instance of 500 records, or all of Rome; eta is 2 km."""
     nodes = rome_nodes()
     if nodes is None:
-        records = mdp.data.road("gothenburg", n=500, seed=0)
-        return "Gothenburg 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=0.7, outputs=100)
+        raise FileNotFoundError(f"no Rome data in {ROME}: set METRICDP_ROME to its folder")
+    if n == nodes.n:
+        return mdp.Problem(nodes, epsilon=epsilon, eta=2.0, outputs=100)
     records = nodes.select(mdp.data.read_rows(ROME / "paper_records.csv"))
     outputs = mdp.data.read_rows(ROME / "paper_outputs.csv")
-    return "Rome 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=outputs)
+    return mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=outputs)
+
+
+def rome_or_gothenburg(*, epsilon: float) -> tuple[str, mdp.Problem]:
+    """The seed's instance, or 500 intersections of the shipped city with as many neighbours each."""
+    if rome_nodes() is None:
+        records = mdp.data.road("gothenburg", n=500, seed=0)
+        return "Gothenburg 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=0.7, outputs=100)
+    return "Rome 500 x 100", rome_problem(ROME_SEED, epsilon=epsilon)

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchmarks.instances import DATASETS, LARGEST, Instance
+from benchmarks.instances import DATASETS, LARGEST, ROME_CITY, ROME_SEED, Instance, rome_nodes
 from benchmarks.methods import METHODS
 from benchmarks.peers import PEERS
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GAPS = (0.01, 0.001, 0.0001)
+CITY = 1_000_000  # records times outputs
 QIF_UP_TO = 1_000  # records times outputs: beyond it libqif's callbacks and dense rows take hours
 
 
@@ -30,12 +31,21 @@ class Registry:
     n_outputs: int = 100
     repetitions: int = 3
     limit: float = 300.0
+    rome: tuple[tuple[int, float], ...] = ()  # records and epsilon, where the data is at hand
 
     def instances(self, seed: int) -> Iterator[Instance]:
         """All instances; as many outputs as records where there are fewer records than outputs."""
         for n, exponent, dataset in itertools.product(self.sizes, self.exponents, self.datasets):
             if n <= LARGEST.get(dataset, n):
                 yield Instance(dataset, n, min(n, self.n_outputs), exponent, seed)
+        if rome_nodes() is not None:
+            for n, epsilon in self.rome:
+                yield Instance("rome", n, 100, epsilon)
+
+    def ours_of(self, instance: Instance) -> tuple[str, ...]:
+        """Our methods that an instance is for: a whole city is not for those that form linear programs."""
+        is_city = instance.n * instance.n_outputs > CITY
+        return tuple(name for name in self.ours if not is_city or name in ("auto", "first-order"))
 
     def peers_of(self, instance: Instance) -> tuple[str, ...]:
         """The peers that reach an instance's size."""
@@ -44,7 +54,9 @@ class Registry:
 
 
 PEERS_FULL = Registry(
-    sizes=(30, 100, 300, 500, 1_000), ours=("auto", "direct", "columns", "first-order", "benders metis")
+    sizes=(30, 100, 300, 500, 1_000),
+    ours=("auto", "direct", "columns", "first-order", "benders metis"),
+    rome=((ROME_SEED, 5.0), (ROME_SEED, 2.0), (ROME_SEED, 0.5), (ROME_CITY, 10.0)),
 )
 PEERS_QUICK = replace(
     PEERS_FULL,
@@ -54,6 +66,7 @@ PEERS_QUICK = replace(
     ours=("auto", "direct"),
     repetitions=1,
     limit=20.0,
+    rome=(),
 )
 GROWTH_FULL = Registry(
     datasets=("road", "synthetic"),
@@ -73,5 +86,5 @@ GROWTH_QUICK = replace(
     repetitions=1,
     limit=30.0,
 )
-AUTO_FULL = Registry(sizes=(100, 300, 500, 1_000), limit=120.0)
-AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), repetitions=1, limit=20.0)
+AUTO_FULL = Registry(sizes=(30, 100, 300, 500, 1_000), limit=120.0, rome=((ROME_SEED, 5.0), (ROME_SEED, 1.0)))
+AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), repetitions=1, limit=20.0, rome=())

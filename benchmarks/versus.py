@@ -18,7 +18,7 @@ def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, An
     for instance in registry.instances(seed):
         found = run_instance(
             instance,
-            ours=registry.ours,
+            ours=registry.ours_of(instance),
             peers=registry.peers_of(instance),
             gaps=registry.gaps,
             limit=registry.limit,

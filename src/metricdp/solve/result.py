@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from metricdp.mechanism.mechanism import relative_gap
@@ -94,7 +95,16 @@ class Result:
 
 
 def peak_megabytes() -> float:
-    """Give the largest memory that this process has held so far, in MB."""
+    """Give the largest memory that this process has held so far, in MB.
+
+    Linux keeps it in /proc; the resource usage that it reports counts what a parent held when it started the process.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = (line.split() for line in status.read_text().splitlines())
+        peak = next((float(parts[1]) for parts in lines if parts and parts[0] == "VmHWM:"), 0.0)
+        if peak > 0.0:
+            return peak / 1e3
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak) / (1e6 if sys.platform == "darwin" else 1e3)
 
