@@ -1,4 +1,4 @@
-"""Column generation against HiGHS on all rows, on the seed's Rome instance from weak to strong privacy.
+"""Column generation against HiGHS on all rows, on the paper's Rome instance from weak to strong privacy.
 
 HiGHS gets all rows at once by its simplex, IPX and HiPO, each with a limit; its best is the one that reaches the gap
 first. Its answers go through the same repair, certificate and bound as ours.

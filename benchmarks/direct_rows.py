@@ -1,4 +1,4 @@
-"""Lazy mDP rows with a floor against all rows handed to HiGHS's simplex, on the seed's Rome instance or Gothenburg."""
+"""Lazy mDP rows with a floor against all rows handed to HiGHS's simplex, on the paper's Rome instance or Gothenburg."""
 
 from __future__ import annotations
 

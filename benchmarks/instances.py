@@ -23,7 +23,7 @@ class Instance:
 
     ``exponent`` is epsilon times the median distance of neighbours: 0.2 is strong privacy, 4 is weak. The same
     exponent means the same strength whatever the unit of the distance. For "rome" it is epsilon itself, per kilometre:
-    the seed's instance (500 records) and the whole city (43,160) are what they are, and no seed draws them.
+    the paper's instance (500 records) and the whole city (43,160) are what they are, and no seed draws them.
     """
 
     dataset: str
@@ -56,7 +56,7 @@ def rome_nodes() -> mdp.Records | None:
 
 
 def rome_problem(n: int, *, epsilon: float) -> mdp.Problem:
-    """The seed's instance of 500 records, or all of Rome; eta is 2 km."""
+    """The paper's instance of 500 records, or all of Rome; eta is 2 km."""
     nodes = rome_nodes()
     if nodes is None:
         raise FileNotFoundError(f"no Rome data in {ROME}: set METRICDP_ROME to its folder")
@@ -68,7 +68,7 @@ def rome_problem(n: int, *, epsilon: float) -> mdp.Problem:
 
 
 def rome_or_gothenburg(*, epsilon: float) -> tuple[str, mdp.Problem]:
-    """The seed's instance, or 500 intersections of the shipped city with as many neighbours each."""
+    """The paper's instance, or 500 intersections of the shipped city with as many neighbours each."""
     if rome_nodes() is None:
         records = mdp.data.road("gothenburg", n=500, seed=0)
         return "Gothenburg 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=0.7, outputs=100)

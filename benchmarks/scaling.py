@@ -1,4 +1,4 @@
-"""Whole cities: growth of the first-order method over N, Rome end to end, the seed's instance at strong privacy.
+"""Whole cities: growth of the first-order method over N, Rome end to end, the paper's instance at strong privacy.
 
 `growth` keeps the density of a neighbourhood fixed: eta falls like 1 / sqrt(N) and epsilon rises like sqrt(N), so that
 a record has as many neighbours, and epsilon d the same sizes, at every N.
@@ -133,7 +133,7 @@ def one_city(n: int, epsilon: float, gap: float) -> dict:
 
 
 def strong() -> dict:
-    """(c) The seed's instance at strong privacy against HiGHS on all rows, which gets 5 minutes."""
+    """(c) The paper's instance at strong privacy against HiGHS on all rows, which gets 5 minutes."""
     most = limit(300.0)
     rows: dict[str, dict] = {}
     for epsilon in STRONG:

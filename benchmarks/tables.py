@@ -75,5 +75,19 @@ def ratio_cell(outcome: Outcome, ours: Sequence[Outcome]) -> str:
     return f"{outcome.median / min(best):.2f}"
 
 
+def times_cell(outcome: Outcome, auto: Outcome) -> str:
+    """How many times as long as `auto`; of what came too late it is only known that it is more."""
+    if outcome.is_reached:
+        return f"{outcome.median / auto.median:.2g}"
+    late = next((answer["late"] for answer in outcome.answers if "late" in answer), None)
+    if late is not None:
+        return f"> {late / auto.median:.2g}"
+    if outcome.fault:
+        return outcome.fault[:60]
+    if outcome.is_cut_off:
+        return f"> {outcome.median / auto.median:.2g}"
+    return f"not reached: {100 * (outcome.certified_gap or 1.0):.2g} %"
+
+
 def shares_line(shares: dict[str, float]) -> str:
     return ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items() if share >= 0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.runs import run_instance
-from benchmarks.tables import epsilon_cell, memory_cell, ratio_cell, shares_line, table, time_cell
+from benchmarks.tables import epsilon_cell, memory_cell, ratio_cell, shares_line, table, time_cell, times_cell
 
 if TYPE_CHECKING:
     from benchmarks.registry import Registry
@@ -32,10 +32,29 @@ def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, An
     return {"rows": [outcome.as_dict() for outcome in outcomes], "markdown": markdown(outcomes)}
 
 
-def markdown(outcomes: list[Outcome]) -> str:
-    """One table for each instance, then the shares of the stages and, if asked for, the functions."""
-    ours = [o for o in outcomes if not o.is_peer]
+def summary(outcomes: list[Outcome]) -> str:
+    """One table for each gap: the seconds of `auto`, and how many times as long the others took."""
     parts = []
+    for gap in sorted({o.gap for o in outcomes}, reverse=True):
+        here = [o for o in outcomes if o.gap == gap]
+        names = [name for name in dict.fromkeys(o.method for o in here) if name != "auto"]
+        rows = []
+        for instance in dict.fromkeys(o.instance for o in here):
+            found = {o.method: o for o in here if o.instance == instance}
+            auto = found.get("auto")
+            if auto is not None and auto.is_reached:
+                others = (times_cell(found[name], auto) if name in found else "-" for name in names)
+                rows.append((instance, time_cell(auto), *others))
+        if rows:
+            head = ("instance", "auto, seconds", *names)
+            parts.append(f"### Times as long as `auto`, gap {100 * gap:g} %\n\n" + table(head, rows))
+    return "\n".join(parts)
+
+
+def markdown(outcomes: list[Outcome]) -> str:
+    """A summary; one table for each instance; then the shares of the stages and, if asked for, the functions."""
+    ours = [o for o in outcomes if not o.is_peer]
+    parts = [summary(outcomes)]
     for name in dict.fromkeys(o.instance for o in outcomes):
         here = sorted((o for o in outcomes if o.instance == name), key=lambda o: (-o.gap, o.is_peer))
         head = ("gap", "method", "seconds", "times our best", "MB on top", "epsilon before repair")

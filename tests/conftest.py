@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,27 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 import metricdp as mdp
+from metricdp.cli import main
 
 settings.register_profile("default", deadline=None, max_examples=40, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("default")
 
 ROME = Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process, in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["metricdp", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call
 
 
 def linprog_optimum(problem: mdp.Problem) -> float:
@@ -61,14 +78,14 @@ DATASETS = ("road", "grid", "words", "gaussian")
 
 @pytest.fixture(scope="session")
 def rome() -> Path:
-    """The folder of the seed's Rome data."""
+    """The folder of the paper's Rome data."""
     if not (ROME / "nodes.csv.gz").exists():
         pytest.skip("the Rome data is not here")
     return ROME
 
 
 def rome_problem(folder: Path, epsilon: float = 10.0) -> mdp.Problem:
-    """The seed's instance: 500 records, 100 outputs, eta 2 km."""
+    """The paper's instance: 500 records, 100 outputs, eta 2 km."""
     records = mdp.data.read_records(folder / "nodes.csv.gz").select(mdp.data.read_rows(folder / "paper_records.csv"))
     outputs = mdp.data.read_rows(folder / "paper_outputs.csv")
     return mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=outputs)

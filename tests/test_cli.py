@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 import metricdp as mdp
-from metricdp.cli import main
 from metricdp.report.tables import ProgressLine, print_comparison, print_result
 from tests.conftest import linprog_optimum
 
@@ -54,21 +53,6 @@ VERIFY_FIELDS = [
     "bits",
     "seconds",
 ]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in this process, in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["metricdp", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def test_solve_grid_equals_the_true_optimum(run):

@@ -5,15 +5,17 @@ import math
 import numpy as np
 import pytest
 from benchmarks.auto import Runs, run_once, undecided
-from benchmarks.instances import Instance
+from benchmarks.instances import Instance, rome_nodes
 from benchmarks.judge import judge, satisfied_epsilon
 from benchmarks.processes import run_task
 from benchmarks.registry import PEERS_FULL, Registry
 from benchmarks.runs import Outcome, run_instance
 from benchmarks.stages import shares
 from benchmarks.tables import epsilon_cell, fit_exponent, ratio_cell, time_cell
+from benchmarks.versus import summary
 
 import metricdp as mdp
+from benchmarks import runs
 
 SMALL = Instance("grid", 12, 6, 1.0)
 
@@ -31,6 +33,19 @@ def test_a_peer_without_an_answer_is_reported_and_never_wins(fault):
     assert not outcome.is_reached
     assert ratio_cell(outcome, [ours]) == "-"
     assert str(next(iter(fault.values())))[:1] in time_cell(outcome)
+
+
+def test_the_summary_never_makes_a_late_peer_a_number():
+    auto = answered("auto", gap=0.01, is_peer=False, seconds=2.0)
+    late = Outcome("one", "late", 0.01, True, [{"late": 5.0}])
+    missing = Outcome("one", "missing", 0.01, True, [{"missing": "no module"}])
+    rough = answered("rough", gap=0.01, is_peer=True)
+    rough.answers[0]["gap"] = 0.5
+    fast = answered("fast", gap=0.01, is_peer=True, seconds=1.0)
+    last = summary([auto, late, missing, rough, fast]).splitlines()[-1]
+    cells = [cell.strip() for cell in last.strip("|").split("|")]
+    assert cells[0] == "one"
+    assert cells[2:] == ["> 2.5", "not installed (no module)", "not reached: 50 %", "0.5"]
 
 
 def test_an_answer_that_is_not_certified_does_not_reach_any_gap():
@@ -103,6 +118,27 @@ def test_instances_have_the_privacy_they_say_and_a_fixed_seed():
         lengths = problem.graph.distances
         assert problem.epsilon * np.median(lengths[lengths > 0]) == pytest.approx(instance.exponent)
         assert np.array_equal(problem.costs, again.costs)
+
+
+def test_a_program_that_cannot_fit_is_not_tried(monkeypatch):
+    monkeypatch.setattr(runs, "MOST_ROWS", 10)
+    (outcome,) = run_instance(SMALL, ours=(), peers=("scipy linprog",), gaps=(0.01,), limit=60.0, repetitions=1)
+    assert "not tried" in time_cell(outcome)
+    assert not outcome.is_reached
+
+
+def test_a_whole_city_is_only_for_methods_that_form_no_program():
+    assert PEERS_FULL.ours_of(Instance("rome", 43_160, 100, 10.0)) == ("auto", "first-order")
+    assert PEERS_FULL.ours_of(SMALL) == PEERS_FULL.ours
+
+
+@pytest.mark.skipif(rome_nodes() is None, reason="the Rome data is not here")
+def test_rome_is_in_the_registry():
+    found = [instance for instance in PEERS_FULL.instances(seed=0) if instance.dataset == "rome"]
+    assert {instance.n for instance in found} == {500, 43_160}
+    problem = found[0].problem()
+    assert (problem.n_records, problem.n_outputs, problem.eta) == (500, 100, 2.0)
+    assert problem.epsilon == found[0].exponent
 
 
 def test_libqif_is_asked_only_where_it_reaches():

@@ -42,7 +42,7 @@ def results(found: dict, kind: str) -> list[tuple[dict, dict]]:
 
 @pytest.fixture
 def places(tmp_path):
-    """A folder like the seed's: 60 places on a winding line, the streets between them, the rows of one instance."""
+    """A folder like the paper's: 60 places on a winding line, the streets between them, the rows of one instance."""
     folder = tmp_path / "town"
     folder.mkdir()
     nodes = "".join(f"{i},{45 + 0.01 * (i % 10)},{9 + 0.01 * (i // 10)}\n" for i in range(60))

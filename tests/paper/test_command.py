@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import sys
 
 import pytest
 from tests.paper.conftest import SMALLEST
 
-from metricdp.cli import main, papering
+from metricdp.cli import papering
 from metricdp.paper import EXPERIMENTS
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command in a folder of its own; give the exit code, what was printed and what was complained of."""
-    monkeypatch.chdir(tmp_path)
+def paper(run, monkeypatch):
+    """Run `metricdp paper` at the smallest scale."""
     monkeypatch.setattr(papering, "QUICK", SMALLEST)
-
-    def go(*words):
-        monkeypatch.setattr(sys, "argv", ["metricdp", "paper", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err
-
-    return go
+    return functools.partial(run, "paper")
 
 
-def test_one_experiment(run, tmp_path):
-    code, out, err = run("fig-blocks", "--quick", "--out", "results")
+def test_one_experiment(paper, tmp_path):
+    code, out, err = paper("fig-blocks", "--quick", "--out", "results")
     assert code == 0
     assert [line.rsplit("/", 1)[-1] for line in out.split()] == [
         f"fig-blocks.{suffix}" for suffix in ("json", "md", "png", "svg")
@@ -37,13 +28,13 @@ def test_one_experiment(run, tmp_path):
     assert all((tmp_path / line).is_file() for line in out.split())
     assert "0 of 16 instances are finished, 16 to do" in err
     assert re.search(r"\[7/16\] sizes: grid, .* left", err)
-    code, _, err = run("fig-blocks", "--out", "results")
+    code, _, err = paper("fig-blocks", "--out", "results")
     assert code == 0
     assert "16 of 16 instances are finished, 0 to do" in err
 
 
-def test_choices(run, tmp_path):
-    code, _, err = run("table-subproblems", "--instances", 1, "--time-limit", 2, "--out", "results")
+def test_choices(paper, tmp_path):
+    code, _, err = paper("table-subproblems", "--instances", 1, "--time-limit", 2, "--out", "results")
     assert code == 0
     assert "0 of 25 instances" in err
     assert '"limit": 2.0' in (tmp_path / "results" / "table-subproblems.json").read_text(encoding="utf-8")
@@ -65,10 +56,10 @@ def test_choices(run, tmp_path):
         (["fig-loss", "--time-limit", "0"], "got 0.0"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(run, tmp_path, words, complaint):
+def test_bad_input_is_one_line_and_leaves_nothing(paper, tmp_path, words, complaint):
     (tmp_path / "taken").write_text("something", encoding="utf-8")
     (tmp_path / "empty").mkdir()
-    code, out, err = run(*words)
+    code, out, err = paper(*words)
     assert code == 2
     assert out == ""
     assert err.startswith("error: ")
@@ -78,16 +69,16 @@ def test_bad_input_is_one_line_and_leaves_nothing(run, tmp_path, words, complain
     assert not list((tmp_path / "empty").iterdir())
 
 
-def test_every_name_is_offered(run):
-    _, _, err = run("table-nothing")
+def test_every_name_is_offered(paper):
+    _, _, err = paper("table-nothing")
     assert all(name in err for name in (*EXPERIMENTS, "all"))
 
 
-def test_ctrl_c_says_what_is_kept(run, monkeypatch):
+def test_ctrl_c_says_what_is_kept(paper, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(papering, "run_paper", interrupted)
-    code, _, err = run("fig-loss", "--out", "results")
+    code, _, err = paper("fig-loss", "--out", "results")
     assert code == 3
     assert err == "error: interrupted; what is finished is kept in results: run the same command again to go on\n"

@@ -1,4 +1,4 @@
-"""Partition against its definitions by brute force, and the methods against what the seed says of them."""
+"""Partition against its definitions by brute force, and the methods against what the paper says of them."""
 
 import itertools
 import sys
@@ -267,7 +267,7 @@ def test_metis_says_what_to_install(monkeypatch):
         make_partition(records, EUCLIDEAN, MdpGraph.of(records, EUCLIDEAN, 1.0), method="metis", n_blocks=3)
 
 
-# average and maximum number of internal records per block: what the seed reports for road maps, 25 blocks
+# average and maximum number of internal records per block: what the paper reports for road maps, 25 blocks
 SEED_SIZES = {"k-m-dv": (9.5, 18.6), "k-m-rec": (10.1, 16.1)}
 
 
@@ -286,6 +286,6 @@ def test_rome_gives_sizes_like_the_seed(rome, method):
         assert np.mean([p.quality.internal_mean for p in found]) == pytest.approx(mean, rel=1 / 3)
         assert np.mean([p.quality.internal_max for p in found]) == pytest.approx(largest, rel=1 / 3)
     for partition in found:
-        # the one-sided separator is less than half of the seed's boundary
+        # the one-sided separator is less than half of the paper's boundary
         thin = Partition(graph, partition.block_of, method, "one-sided")
         assert len(thin.boundary) < 0.5 * len(partition.boundary)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import io
 import json
 import os
 import stat
-import sys
 import threading
 import tracemalloc
 
@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 import metricdp as mdp
-from metricdp.cli import main, perturbing
+from metricdp.cli import perturbing
 from metricdp.interfaces import batches, perturb_file, streams
 
 
@@ -33,18 +33,10 @@ def grid():
 
 
 @pytest.fixture
-def run(city, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def perturb(run, city):
+    """Run `metricdp perturb city.mdp`."""
     city.save("city.mdp")
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["metricdp", "perturb", "city.mdp", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
+    return functools.partial(run, "perturb", "city.mdp")
 
 
 PLACES = "name,Lat,lon,id\nAna,57.7001,11.97,u1\nBen,57.7202,11.97,u2\nCleo,57.71,11.97,u3\n"
@@ -54,10 +46,10 @@ def rows_of(path):
     return list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))
 
 
-def test_places_are_snapped_and_only_reports_are_written(run, tmp_path):
+def test_places_are_snapped_and_only_reports_are_written(perturb, tmp_path):
     (tmp_path / "in.csv").write_text(PLACES)
     words = ["--input", "in.csv", "--output", "out.csv", "--snap-limit", 0.1]
-    code, text, _ = run(*words)
+    code, text, _ = perturb(*words)
     assert code == 0
     assert rows_of(tmp_path / "out.csv") == [
         ["report", "lat", "lon"],
@@ -68,22 +60,22 @@ def test_places_are_snapped_and_only_reports_are_written(run, tmp_path):
     assert "3 reports written to out.csv" in text
     assert "if all are of one person, together 600" in text
     assert f"up to {0.0222390:.3g}" in text
-    code, text, _ = run(*words, "--json", "--keep", "name", "--keep", "id")
+    code, text, _ = perturb(*words, "--json", "--keep", "name", "--keep", "id")
     answer = json.loads(text)
     assert answer["largest_snap_distance"] == pytest.approx(0.022239, rel=1e-3)
     assert (answer["reports"], answer["dropped"], answer["budget"]) == (3, 0, 600.0)
     assert rows_of(tmp_path / "out.csv")[1] == ["a", "57.7", "11.97", "Ana", "u1"]
 
 
-def test_places_beyond_the_limit_are_refused_or_dropped(run, tmp_path):
+def test_places_beyond_the_limit_are_refused_or_dropped(perturb, tmp_path):
     (tmp_path / "in.csv").write_text(PLACES + "Dan,57.9,11.97,u4\n")
     words = ["--input", "in.csv", "--output", "out.csv", "--snap-limit", 0.1, "--snap-distances", "secret.csv"]
-    code, text, complaint = run(*words)
+    code, text, complaint = perturb(*words)
     assert (code, text) == (2, "")
     assert "1 of 4 places are farther than 0.1 from every record (the first is in row 4)" in complaint
     assert complaint.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]
-    code, text, _ = run(*words, "--far", "drop", "--keep", "name")
+    code, text, _ = perturb(*words, "--far", "drop", "--keep", "name")
     assert code == 0
     assert "1 beyond the limit were dropped" in text
     assert [row[-1] for row in rows_of(tmp_path / "out.csv")] == ["name", "Ana", "Ben", "Cleo"]
@@ -94,9 +86,9 @@ def test_places_beyond_the_limit_are_refused_or_dropped(run, tmp_path):
     assert stat.S_IMODE((tmp_path / "secret.csv").stat().st_mode) == 0o600
 
 
-def test_unprotected_records_are_counted(run, tmp_path):
+def test_unprotected_records_are_counted(perturb, tmp_path):
     (tmp_path / "in.csv").write_text("lat,lon\n58.5,11\n57.7,11.97\n")
-    code, _, complaint = run("--input", "in.csv", "--output", "out.csv", "--snap-limit", 1)
+    code, _, complaint = perturb("--input", "in.csv", "--output", "out.csv", "--snap-limit", 1)
     assert code == 0
     assert "NOT PROTECTED: 1 reports are of records without any neighbour within 1.5 (haversine)" in complaint
     assert "2 components" in complaint
@@ -107,7 +99,7 @@ def feature(longitude, latitude, **properties):
     return {"type": "Feature", "geometry": place, "properties": properties}
 
 
-def test_geojson_in_and_out(run, tmp_path):
+def test_geojson_in_and_out(perturb, tmp_path):
     collection = {
         "type": "FeatureCollection",
         "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}},
@@ -118,7 +110,7 @@ def test_geojson_in_and_out(run, tmp_path):
     for data in (json.dumps(collection).encode(), gzip.compress(json.dumps(collection, indent=2).encode())):
         (tmp_path / "in.geojson").write_bytes(data)
         words = ["--input", "in.geojson", "--snap-limit", 0.1, "--keep", "who", "--keep", "n"]
-        assert run(*words, "--output", "out.geojson")[0] == 0
+        assert perturb(*words, "--output", "out.geojson")[0] == 0
         answer = json.loads((tmp_path / "out.geojson").read_text())
         assert answer == {
             "type": "FeatureCollection",
@@ -127,19 +119,19 @@ def test_geojson_in_and_out(run, tmp_path):
                 feature(11.97, 57.71, report="b", who="Bén", n=None),
             ],
         }
-    assert run(*words, "--output", "out.csv")[0] == 0
+    assert perturb(*words, "--output", "out.csv")[0] == 0
     assert rows_of(tmp_path / "out.csv")[1:] == [
         ["a", "57.7", "11.97", 'Ana {["', "1"],
         ["b", "57.71", "11.97", "Bén", ""],
     ]
 
 
-def test_geojson_features_by_their_ids(run, tmp_path):
+def test_geojson_features_by_their_ids(perturb, tmp_path):
     features = [{**feature(0, 0), "id": "c"}, feature(0, 0, id=" b ")]
     (tmp_path / "in.json").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    assert run("--input", "in.json", "--output", "out.csv")[0] == 0
+    assert perturb("--input", "in.json", "--output", "out.csv")[0] == 0
     assert [row[0] for row in rows_of(tmp_path / "out.csv")] == ["report", "c", "b"]
-    assert run("--input", "in.json", "--output", "out.csv", "--keep", "id")[0] == 2
+    assert perturb("--input", "in.json", "--output", "out.csv", "--keep", "id")[0] == 2
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
@@ -175,9 +167,9 @@ def test_geojson_in_small_pieces(city, tmp_path, monkeypatch, size):
         ('{"a": ' + "[" * 200_000, "is not GeoJSON"),
     ],
 )
-def test_bad_geojson(run, tmp_path, content, part):
+def test_bad_geojson(perturb, tmp_path, content, part):
     (tmp_path / "in.geojson").write_text(content)
-    code, text, complaint = run("--input", "in.geojson", "--output", "out.csv", "--snap-limit", 1e5)
+    code, text, complaint = perturb("--input", "in.geojson", "--output", "out.csv", "--snap-limit", 1e5)
     assert (code, text) == (2, "")
     assert part in complaint
     assert complaint.count("\n") == 1
@@ -207,9 +199,9 @@ def test_bad_geojson(run, tmp_path, content, part):
         (PLACES, ["--snap-limit", 1, "--snap-distances", "out.csv"], ["both name"]),
     ],
 )
-def test_bad_rows_and_options(run, tmp_path, content, words, parts):
+def test_bad_rows_and_options(perturb, tmp_path, content, words, parts):
     (tmp_path / "in.csv").write_text(content)
-    code, text, complaint = run("--input", "in.csv", "--output", "out.csv", *words)
+    code, text, complaint = perturb("--input", "in.csv", "--output", "out.csv", *words)
     assert (code, text) == (2, "")
     assert all(part in complaint for part in parts), complaint
     assert complaint.count("\n") == 1

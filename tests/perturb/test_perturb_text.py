@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import re
-import sys
 import tracemalloc
 
 import numpy as np
@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import metricdp as mdp
-from metricdp.cli import main
 from metricdp.interfaces import perturb_text, streams
 from metricdp.interfaces.text import MASK
 
@@ -179,34 +178,26 @@ def test_bad_options(mechanism, tmp_path):
 
 
 @pytest.fixture
-def run(mechanism, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def perturb(run, mechanism):
+    """Run `metricdp perturb words.mdp`."""
     mechanism.save("words.mdp")
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["metricdp", "perturb", "words.mdp", *words])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
+    return functools.partial(run, "perturb", "words.mdp")
 
 
-def test_the_command_prints_the_budget(run, tmp_path):
+def test_the_command_prints_the_budget(perturb, tmp_path):
     (tmp_path / "in.txt").write_text("Alpha, beta Bob lonely")
     words = ["--text", "in.txt", "--output", "out.txt"]
-    code, text, complaint = run(*words)
+    code, text, complaint = perturb(*words)
     assert (code, text) == (2, "")
     assert "2 of 4 words" in complaint
     assert complaint.count("\n") == 1
-    code, text, complaint = run(*words, "--unknown", "drop")
+    code, text, complaint = perturb(*words, "--unknown", "drop")
     assert code == 0
     assert (tmp_path / "out.txt").read_text() == "alpha beta"
     assert "2 words x epsilon 60 = 120 per unit of distance" in text
     assert "2 words dropped: 1 outside the vocabulary, 1 without any neighbour in it" in text
     assert "2 components" in complaint
-    code, text, complaint = run(*words, "--unknown", "mask", "--allow-unprotected", "--json")
+    code, text, complaint = perturb(*words, "--unknown", "mask", "--allow-unprotected", "--json")
     assert code == 0
     assert json.loads(text) == {
         "words": 3,
@@ -236,9 +227,9 @@ def test_the_command_prints_the_budget(run, tmp_path):
         (["--text", "none.txt", "--output", "out.txt"], "there is no file none.txt"),
     ],
 )
-def test_options_that_do_not_go_together(run, tmp_path, words, part):
+def test_options_that_do_not_go_together(perturb, tmp_path, words, part):
     (tmp_path / "in.txt").write_text("alpha")
-    code, text, complaint = run(*words)
+    code, text, complaint = perturb(*words)
     assert (code, text) == (2, "")
     assert part in complaint
     assert complaint.count("\n") == 1

@@ -6,13 +6,11 @@ import base64
 import hashlib
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.cli import main
 from metricdp.errors import FileFormatError, InputError
 from metricdp.mechanism.mechanism import table_loss
 from metricdp.report import explorer_data
@@ -27,20 +25,6 @@ EVIL = "</script><img src=x onerror=alert(1)><!--{{script}}"
 def city():
     problem = mdp.Problem(mdp.data.road("gothenburg", n=40, seed=1), epsilon=4.0, eta=1.0, outputs=10)
     return mdp.solve(problem, method="direct")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["metricdp", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def payload_of(page: str) -> dict:

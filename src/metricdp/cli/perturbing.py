@@ -6,13 +6,10 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.status import Status as Spinner
-from rich.text import Text
 
 from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
 from metricdp.errors import InputError
@@ -22,7 +19,7 @@ from metricdp.interfaces.streams import TextSource
 from metricdp.interfaces.text import perturb_text
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
-from metricdp.report.tables import print_line, printable
+from metricdp.report.tables import LiveLine, print_line, printable
 
 SECONDS_BETWEEN_LINES = 10.0
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False, "allow_unprotected": False}
@@ -178,33 +175,19 @@ def _answer(
         print_line(err, line)
 
 
-class Counting:
+class Counting(LiveLine):
     """Shows how far the reading has come: on a terminal all the time, elsewhere a line every ten seconds."""
 
     def __init__(self, console: Console, what: str) -> None:
-        self.console, self.what = console, what
-        self._spinner: Spinner | None = None
+        super().__init__(console, "reading")
+        self.what = what
         self._start = self._last = time.monotonic()
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self._spinner = self.console.status(Text("reading"))
-            self._spinner.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._spinner is not None:
-            self._spinner.stop()
 
     def __call__(self, source: TextSource, count: int) -> None:
         """Show one step."""
         now, fraction = time.monotonic(), source.fraction
         share = "" if fraction is None else f"{100 * fraction:5.1f} %  "
         line = f"{now - self._start:8.2f} s  {share}{count:,} {self.what}"
-        if self._spinner is not None:
-            self._spinner.update(Text(line))
-        elif now - self._last >= SECONDS_BETWEEN_LINES:
+        if not self.update(line) and now - self._last >= SECONDS_BETWEEN_LINES:
             self._last = now
             print_line(self.console, line)

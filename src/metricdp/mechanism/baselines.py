@@ -24,7 +24,7 @@ ROUNDING = 1e-9  # relative; a budget that is exceeded by less is exceeded by ro
 
 
 def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
-    """Give the exponential mechanism's probabilities, ``exp(-epsilon d_ik / 2)`` normalised (the seed's appendix)."""
+    """Give the exponential mechanism's probabilities, ``exp(-epsilon d_ik / 2)`` normalised (the paper's appendix)."""
     distances = distance_loss(problem.records, problem.outputs, problem.metric)
     # the nearest output's distance is taken out of each row, so that not all weights underflow
     weights = np.exp(-0.5 * problem.epsilon * (distances - distances.min(axis=1, keepdims=True)))
@@ -32,7 +32,7 @@ def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
 
 
 def exponential(problem: Problem) -> Mechanism:
-    """Give the exponential mechanism of the seed, certified."""
+    """Give the exponential mechanism of the paper, certified."""
     return Mechanism.from_matrix(problem, exponential_matrix(problem), solver="exponential")
 
 

@@ -1,4 +1,4 @@
-"""The mDP graph: one node per record, one edge per pair of neighbouring records (the seed's Definition 3.1)."""
+"""The mDP graph: one node per record, one edge per pair of neighbouring records (the paper's Definition 3.1)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Datasets:
     data
         For the road network: None for the shipped city, a file of places, or a folder with ``nodes.csv[.gz]``
         (lat, lon), if wanted ``edges.csv[.gz]`` (streets), and ``paper_records.csv`` and ``paper_outputs.csv`` (rows
-        of the first instance, as in the seed's own).
+        of the first instance, as in the paper's own).
     """
 
     data: str | None = None

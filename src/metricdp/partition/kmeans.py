@@ -1,4 +1,4 @@
-"""k-means on distance vectors, on record vectors and on adjacency rows (the seed's Section 3.4 and Appendix C)."""
+"""k-means on distance vectors, on record vectors and on adjacency rows (the paper's Section 3.4 and Appendix C)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def distance_vectors(
 ) -> NDArray[np.float64]:
     """Give the distance vector ``d_i = [d_i1, ..., d_iN]`` of each of the ``rows`` (k-m-DV, Section 3.4).
 
-    The entries are distances of the metric, as the seed writes them, not of paths in the graph. Infinite ones
+    The entries are distances of the metric, as the paper writes them, not of paths in the graph. Infinite ones
     become twice the largest finite one.
 
     Beyond ``max_full`` rows no N × N matrix is made: the vectors hold the distances to 256 landmarks, drawn with
@@ -52,7 +52,7 @@ def distance_vectors(
 
 
 def record_vectors(records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give the coordinates of the ``rows`` (k-m-rec, Appendix C.1): for places plain degrees, as in the seed."""
+    """Give the coordinates of the ``rows`` (k-m-rec, Appendix C.1): for places plain degrees, as in the paper."""
     return records.coordinates[rows]
 
 
@@ -67,7 +67,7 @@ def adjacency_vectors(graph: MdpGraph) -> csr_array:
 def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
     """Give the k-means cluster of each row of ``vectors``.
 
-    The seed writes the objective without squaring the norm; with centroids that are means, as there, it is the
+    The paper writes the objective without squaring the norm; with centroids that are means, as there, it is the
     squared norm that k-means minimises. The best of 10 starts counts, of fewer beyond
     500 records (one from 5,000). Equal rows stay together, so there are never more clusters than distinct rows.
     """

@@ -49,7 +49,7 @@ def make_partition(
     rows
         The record of each node of ``graph``, if it is a component or a merged graph; all records in order if left out.
     method
-        ``"k-m-dv"``, ``"k-m-rec"``, ``"k-m-adj"``, ``"bsc"`` (the seed's four) or ``"metis"``. Beyond 5,000 records
+        ``"k-m-dv"``, ``"k-m-rec"``, ``"k-m-adj"``, ``"bsc"`` (the paper's four) or ``"metis"``. Beyond 5,000 records
         ``"k-m-dv"`` uses distances to 256 landmarks in place of an N × N matrix.
     n_blocks
         The number of blocks wanted, M; more than there are records means one each. There can be fewer blocks than
@@ -89,7 +89,7 @@ def make_partition(
 def default_blocks(graph: MdpGraph) -> int:
     """Give a number of blocks that fits the graph.
 
-    About 20 records per block, as in the seed (500 records, 25 blocks), but not fewer than one and a half times the
+    About 20 records per block, as in the paper (500 records, 25 blocks), but not fewer than one and a half times the
     average number of neighbours: in smaller blocks less than a quarter of the records are internal (measured on
     places of Rome; half with three times the neighbours, a tenth with half).
     """

@@ -1,4 +1,4 @@
-"""A partition of the records into blocks, with boundary and internal records (the seed's Section 3.1)."""
+"""A partition of the records into blocks, with boundary and internal records (the paper's Section 3.1)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Quality:
     n_blocks
         Number of blocks, M.
     internal_mean, internal_max
-        Internal records per block, blocks without any included: the seed's subproblem size (its Table 1).
+        Internal records per block, blocks without any included: the paper's subproblem size (its Table 1).
     n_boundary
         Boundary records: the rows of the master.
     n_cut_edges
         Neighbour pairs with ends in two blocks.
     n_master_components, master_mean, master_max
-        Number and sizes of the components of the master's graph (the seed's Table 2).
+        Number and sizes of the components of the master's graph (the paper's Table 2).
     balance
         Records of the largest block over those of the average block; 1 is perfect.
     """
@@ -69,7 +69,7 @@ class Partition:
     name
         The partitioner.
     separator
-        ``"two-sided"``: the boundary is every record with a neighbour in another block (the seed's Definition 3.2).
+        ``"two-sided"``: the boundary is every record with a neighbour in another block (the paper's Definition 3.2).
         ``"one-sided"``: the boundary is a vertex cover of the cut edges. It is smaller, and internal records of
         different blocks are still never neighbours; but they may have boundary neighbours in other blocks.
 
@@ -158,9 +158,9 @@ class Partition:
 
     @cached_property
     def master_components(self) -> list[NDArray[np.int64]]:
-        """The components of the graph induced on the boundary records (the seed's Section 4.1).
+        """The components of the graph induced on the boundary records (the paper's Section 4.1).
 
-        The seed solves them apart. That is exact only for the master's first constraints: the w_l couple
+        The paper solves them apart. That is exact only for the master's first constraints: the w_l couple
         components of one block, which ``coupled_components`` respects.
         """
         labels = self.graph.subgraph(self.boundary).labels if len(self.boundary) else np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Balanced spectral clustering, BSC (the seed's Appendix C.3)."""
+"""Balanced spectral clustering, BSC (the paper's Appendix C.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHIFT = -0.01  # just below the spectrum: the shifted Laplacian is positive defi
 def spectral_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
     """Cluster the rows of the first M eigenvectors of the unnormalised Laplacian ``L = D - W``.
 
-    The seed assumes a connected graph. On others these eigenvectors only tell components apart, so each component
+    The paper assumes a connected graph. On others these eigenvectors only tell components apart, so each component
     is clustered alone, with blocks in proportion to its size; components worth less than one block share blocks.
     """
     block_of = np.empty(graph.n, dtype=np.int64)

@@ -35,7 +35,7 @@ def travel_loss(
 ) -> NDArray[np.float64]:
     """Give how wrong a travel cost is on average when the output stands for the record, shape (N, K).
 
-    ``c_ik = mean over destinations q of |D(i, q) - D(o_k, q)|`` (the seed's appendix D.1), with D along the streets
+    ``c_ik = mean over destinations q of |D(i, q) - D(o_k, q)|`` (the paper's appendix D.1), with D along the streets
     where the records have a street network, and by the metric where not. Destinations are rows of the records: a
     count (100 by default, drawn with ``seed``) or row numbers.
     """

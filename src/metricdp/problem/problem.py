@@ -1,4 +1,4 @@
-"""The perturbation matrix optimisation problem (PMO, the seed's Section 2), validated once and then frozen."""
+"""The perturbation matrix optimisation problem (PMO, the paper's Section 2), validated once and then frozen."""
 
 from __future__ import annotations
 

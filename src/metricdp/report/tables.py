@@ -56,13 +56,12 @@ def print_line(console: Console, text: str) -> None:
     console.print(printable(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-class ProgressLine:
-    """Shows the rows of a trace as they come: the main ones as lines, and on a terminal each in turn as a live line."""
+class LiveLine:
+    """A line at the bottom of a terminal that changes as work goes on; nothing elsewhere."""
 
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
         self._spinner: Spinner | None = None
-        self._header = ""
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -76,14 +75,28 @@ class ProgressLine:
         if self._spinner is not None:
             self._spinner.stop()
 
+    def update(self, text: str) -> bool:
+        """Show ``text`` in the line; False where there is none."""
+        if self._spinner is None:
+            return False
+        self._spinner.update(Text(text))
+        return True
+
+
+class ProgressLine(LiveLine):
+    """Shows the rows of a trace as they come: the main ones as lines, and on a terminal each in turn as a live line."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        super().__init__(console, title)
+        self._header = ""
+
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row."""
         line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {_fields(row)}"
         if row["stage"] in SHOWN or (row["stage"] == "direct" and row["records"] >= LARGE_COMPONENT):
             self._show_header(HEADERS.get(row["stage"], self._header))
             print_line(self.console, line)
-        if self._spinner is not None:
-            self._spinner.update(Text(f"{self.title}  {printable(line)}"))
+        self.update(f"{self.title}  {printable(line)}")
 
     def _show_header(self, header: str) -> None:
         if header != self._header:

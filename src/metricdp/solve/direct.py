@@ -40,7 +40,7 @@ class DirectOptions:
     algorithm
         ``simplex``, ``ipx`` or ``hipo``.
     all_rows
-        Hand all rows to the solver at once, without a floor, as the seed's comparison does.
+        Hand all rows to the solver at once, without a floor, as the paper's comparison does.
     floor, tolerance
         The least probability while solving, and the solver's feasibility tolerance.
     """

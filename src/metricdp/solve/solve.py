@@ -71,7 +71,7 @@ def solve(
     problem
         What to solve.
     method
-        ``"direct"``: one linear program per component. ``"benders"``: the seed's decomposition. ``"columns"``: column
+        ``"direct"``: one linear program per component. ``"benders"``: the paper's decomposition. ``"columns"``: column
         generation. ``"kernel"``: the best mixture of kernels, at once. ``"first-order"``: matrix-free iterations, for
         whole cities. ``"auto"`` chooses for each component.
     gap

@@ -1,4 +1,4 @@
-"""The seed's decomposition: a master over the boundary records, a subproblem per block, cuts between them."""
+"""The paper's decomposition: a master over the boundary records, a subproblem per block, cuts between them."""
 
 from metricdp.solve.benders.loop import solve_by_benders
 from metricdp.solve.benders.options import BendersOptions

@@ -4,7 +4,7 @@ Every cut here is a sum of true mDP rows with non-negative multipliers y (a `Row
 and a dual of the master translates into a dual of the whole problem: the master's lower bound is then evaluated by the
 one rigorous formula of `bounds.py`, and no tolerance of the solver can break it.
 
-**Optimality cut** (the seed's Section 3.2, case C2, for any dual). For rows that touch the internal records X_l,
+**Optimality cut** (the paper's Section 3.2, case C2, for any dual). For rows that touch the internal records X_l,
 
     w_l >= sum_{i in X_l} min_k (c + A'y)_ik + sum over boundary entries of (A'y)_bk z_bk,
 

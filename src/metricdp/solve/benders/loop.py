@@ -1,4 +1,4 @@
-"""The decomposition: master and subproblems in turn until the bounds meet (the seed's Section 3.2)."""
+"""The decomposition: master and subproblems in turn until the bounds meet (the paper's Section 3.2)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def solve_by_benders(
                 first = 0 if progress.iteration == 0 else before
                 store(checkpoint, component, run.master.cuts[first:], progress)
     except InfeasibleError:
-        # the seed's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
+        # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
         trace.add(stage="infeasible", component=component.number, records=component.n)
     finally:
         end_run(run.name)

@@ -20,14 +20,14 @@ class BendersOptions:
     Parameters
     ----------
     separator
-        ``"one-sided"``: the boundary is a small vertex cover of the cut edges; ``"two-sided"``: the seed's definition.
+        ``"one-sided"``: the boundary is a small vertex cover of the cut edges; ``"two-sided"``: the paper's definition.
     lazy_rows
         mDP rows of the master enter when they are violated, otherwise all at once.
     path_rows
-        ``"lazy"`` (among the records around a block), ``"initial"`` (the seed's initial cuts: all boundary pairs), or
+        ``"lazy"`` (among the records around a block), ``"initial"`` (the paper's initial cuts: all boundary pairs), or
         ``"none"``.
     is_elastic
-        Subproblems may miss their unit sums at a penalty, so that one kind of cut does the work of the seed's
+        Subproblems may miss their unit sums at a penalty, so that one kind of cut does the work of the paper's
         feasibility and optimality cuts. Otherwise feasibility cuts come from rays.
     unit_sum_rounds
         How often in an iteration to add unit-sum cuts, necessary conditions on the boundary that need no LP; 0: never.
@@ -36,7 +36,7 @@ class BendersOptions:
     in_out
         How far to step from the best private boundary towards the master's, in (0, 1]; 1 is the plain method.
     repair_always
-        An upper bound by repair in every iteration; otherwise only when all subproblems are feasible, as in the seed.
+        An upper bound by repair in every iteration; otherwise only when all subproblems are feasible, as in the paper.
     penalty
         Of a missed unit of probability, in units of the largest difference of losses.
     floor
@@ -74,7 +74,7 @@ class BendersOptions:
 
     @classmethod
     def textbook(cls) -> Self:
-        """Give the seed's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, nothing else."""
+        """Give the paper's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, nothing else."""
         return cls(
             separator="two-sided",
             lazy_rows=False,

@@ -114,7 +114,7 @@ class BlockModel:
             missed = float(x[size:].sum())
             if task.is_elastic or is_ray or missed <= FEASIBLE:
                 break
-            is_ray = True  # the seed's case C1: a ray of the dual, found as the dual of the least missed sum
+            is_ray = True  # the paper's case C1: a ray of the dual, found as the dual of the least missed sum
         Z = np.clip(x[:size].reshape(self.n, self.K), 0.0, None)
         reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - pi[:, None]
         cut = _cut(task, bounds, reduced, duals, is_ray=is_ray)
