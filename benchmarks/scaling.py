@@ -125,6 +125,7 @@ def one_city(n: int, epsilon: float, gap: float) -> dict:
         "certificate_seconds": result.mechanism.certificate.privacy.seconds,
         "step_seconds": sum(row["step_seconds"] for row in stages),
         "bound_seconds": sum(row["bound_seconds"] for row in stages),
+        "repair_seconds": sum(row["repair_seconds"] for row in stages),
         "gap": result.gap,
         "peak_mb": result.peak_mb,
         "iterations": result.iterations,

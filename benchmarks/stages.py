@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from metricdp import Result
 
 PARTS = {
-    "first-order": {"step_seconds": "first-order: steps", "bound_seconds": "first-order: bounds and repair"},
+    "first-order": {
+        "step_seconds": "first-order: steps",
+        "bound_seconds": "first-order: bounds",
+        "repair_seconds": "first-order: repair",
+    },
     "columns": {
         "master_seconds": "columns: master",
         "pricing_seconds": "columns: pricing",

@@ -36,7 +36,7 @@ HEADERS = {
     "columns": "       time                round  lower bound  upper bound     gap %  columns      new    master"
     "   pricing      pure",
     "first-order": "       time            iteration  lower bound  upper bound     gap %     edges     steps    bounds"
-    "  time left",
+    "    repair  time left",
 }
 
 
@@ -121,7 +121,8 @@ def _fields(row: dict[str, Any]) -> str:
         left = "" if row["seconds_left"] is None else f"  about {row['seconds_left']:.0f} s"
         return (
             f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
-            f"{row['edges']:8d}  {row['step_seconds']:8.2f}  {row['bound_seconds']:8.2f}{left}"
+            f"{row['edges']:8d}  {row['step_seconds']:8.2f}  {row['bound_seconds']:8.2f}  "
+            f"{row['repair_seconds']:8.2f}{left}"
         )
     return "  ".join(f"{key} {_short(value)}" for key, value in row.items() if key not in ("stage", "seconds"))
 
