@@ -31,7 +31,7 @@ def main() -> None:
     arguments = parse()
     arguments.out.mkdir(parents=True, exist_ok=True)
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
-    for name in arguments.names or NAMES:
+    for name in arguments.names or (REGISTERED if arguments.quick else NAMES):
         print(f"== {name}, seed {seed}", flush=True)
         result = run(name, arguments, seed)
         markdown, figure = result.pop("markdown", None), result.pop("figure", None)
@@ -45,9 +45,14 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(NAMES)}; all by default")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"any of {', '.join(NAMES)}; all by default, with --quick the first four",
+    )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="folder for the results")
-    parser.add_argument("--quick", action="store_true", help="few small instances, one repetition: minutes")
+    parser.add_argument("--quick", action="store_true", help="few small instances, short limits: half an hour")
     parser.add_argument("--seed", type=int, help="of all draws; a new one every time by default")
     parser.add_argument("--profile", action="store_true", help="show the functions that take longest (peers, growth)")
     parser.add_argument("--limit", type=float, help="seconds that one run may take")

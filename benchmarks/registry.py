@@ -54,7 +54,6 @@ class Registry:
 
 
 PEERS_FULL = Registry(
-    sizes=(30, 100, 300, 500, 1_000),
     ours=("auto", "direct", "columns", "first-order", "benders metis"),
     rome=((ROME_SEED, 5.0), (ROME_SEED, 2.0), (ROME_SEED, 0.5), (ROME_CITY, 10.0)),
 )
@@ -64,8 +63,7 @@ PEERS_QUICK = replace(
     sizes=(30, 100),
     exponents=(1.0, 4.0),
     ours=("auto", "direct"),
-    repetitions=1,
-    limit=20.0,
+    limit=10.0,
     rome=(),
 )
 GROWTH_FULL = Registry(
@@ -83,8 +81,7 @@ GROWTH_QUICK = replace(
     exponents=(4.0,),
     ours=("auto", "direct"),
     peers=("HiGHS IPX",),
-    repetitions=1,
-    limit=30.0,
+    limit=15.0,
 )
 AUTO_FULL = Registry(sizes=(30, 100, 300, 500, 1_000), limit=120.0, rome=((ROME_SEED, 5.0), (ROME_SEED, 1.0)))
-AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), repetitions=1, limit=20.0, rome=())
+AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), limit=20.0, rome=())
