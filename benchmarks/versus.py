@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.peers import ITERATIVE
 from benchmarks.runs import run_instance
 from benchmarks.tables import epsilon_cell, memory_cell, ratio_cell, shares_line, table, time_cell, times_cell
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.registry import Registry
     from benchmarks.runs import Outcome
 
@@ -33,22 +37,64 @@ def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, An
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """One table for each gap: the seconds of `auto`, and how many times as long the others took."""
-    parts = []
-    for gap in sorted({o.gap for o in outcomes}, reverse=True):
-        here = [o for o in outcomes if o.gap == gap]
-        names = [name for name in dict.fromkeys(o.method for o in here) if name != "auto"]
-        rows = []
-        for instance in dict.fromkeys(o.instance for o in here):
-            found = {o.method: o for o in here if o.instance == instance}
-            auto = found.get("auto")
-            if auto is not None and auto.is_reached:
-                others = (times_cell(found[name], auto) if name in found else "-" for name in names)
-                rows.append((instance, time_cell(auto), *others))
-        if rows:
-            head = ("instance", "auto, seconds", *names)
-            parts.append(f"### Times as long as `auto`, gap {100 * gap:g} %\n\n" + table(head, rows))
+    """For each gap the seconds of `auto` and how many times as long the others took; memory; what peers satisfied."""
+    gaps = sorted({o.gap for o in outcomes}, reverse=True)
+    parts = [
+        f"### Times as long as `auto`, gap {100 * gap:g} %\n\n" + _grid(outcomes, gap, time_cell, times_cell)
+        for gap in gaps
+    ]
+    memory = _grid(outcomes, gaps[0], memory_cell, lambda outcome, _: memory_cell(outcome))
+    parts.append(f"### Memory, MB on top of the idle process, gap {100 * gaps[0]:g} %\n\n" + memory)
+    parts.append("### What peers satisfied before repair\n\n" + _satisfied([o for o in outcomes if o.is_peer]))
     return "\n".join(parts)
+
+
+def _grid(
+    outcomes: list[Outcome],
+    gap: float,
+    own_cell: Callable[[Outcome], str],
+    cell: Callable[[Outcome, Outcome], str],
+) -> str:
+    """Instances by methods, `auto` first; instances that `auto` did not solve say so."""
+    here = [o for o in outcomes if o.gap == gap]
+    names = [name for name in dict.fromkeys(o.method for o in here) if name != "auto"]
+    rows = []
+    for instance in dict.fromkeys(o.instance for o in here):
+        found = {o.method: o for o in here if o.instance == instance}
+        auto = found.get("auto")
+        if auto is not None and auto.is_reached:
+            rows.append(
+                (instance, own_cell(auto), *(cell(found[name], auto) if name in found else "-" for name in names))
+            )
+        elif auto is not None:
+            rows.append((instance, time_cell(auto), *("-" for _ in names)))
+    return table(("instance", "auto", *names), rows)
+
+
+def _satisfied(peers: list[Outcome]) -> str:
+    """For each peer: answers, those that satisfied epsilon exactly, the worst finite excess, and those without any."""
+    rows = []
+    largest = max((o.gap for o in peers), default=0.0)
+    peers = [o for o in peers if o.method in ITERATIVE or o.gap == largest]  # one run stands for all gaps
+    for name in dict.fromkeys(o.method for o in peers):
+        ratios = [
+            answer["epsilon_before_repair"] / answer["epsilon"]
+            for o in peers
+            if o.method == name and not o.fault
+            for answer in o.answers
+        ]
+        over = [ratio - 1.0 for ratio in ratios if 1.0 < ratio < math.inf]
+        rows.append(
+            (
+                name,
+                str(len(ratios)),
+                str(sum(ratio <= 1.0 for ratio in ratios)),
+                f"{len(over)}" + (f", at most 1 + {max(over):.1e} times" if over else ""),
+                str(sum(math.isinf(ratio) for ratio in ratios)),
+            )
+        )
+    head = ("peer", "answers", "satisfied epsilon", "a larger epsilon", "none: 0 beside a positive probability")
+    return table(head, rows)
 
 
 def markdown(outcomes: list[Outcome]) -> str:

@@ -42,8 +42,12 @@ def test_the_summary_never_makes_a_late_peer_a_number():
     rough = answered("rough", gap=0.01, is_peer=True)
     rough.answers[0]["gap"] = 0.5
     fast = answered("fast", gap=0.01, is_peer=True, seconds=1.0)
-    last = summary([auto, late, missing, rough, fast]).splitlines()[-1]
-    cells = [cell.strip() for cell in last.strip("|").split("|")]
+    for o in (rough, fast):
+        o.answers[0] |= {"epsilon_before_repair": 1.5 if o is rough else 1.0, "epsilon": 1.0}
+    text = summary([auto, late, missing, rough, fast])
+    cells = [cell.strip() for cell in text.splitlines()[4].strip("|").split("|")]
+    assert "| rough | 1 | 0 | 1, at most 1 + 5.0e-01 times | 0 |" in text
+    assert "| fast | 1 | 1 | 0 | 0 |" in text
     assert cells[0] == "one"
     assert cells[2:] == ["> 2.5", "not installed (no module)", "not reached: 50 %", "0.5"]
 
