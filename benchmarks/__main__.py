@@ -24,6 +24,14 @@ REGISTERED = {
 }
 OTHERS = ("columns", "decomposition", "direct_rows", "privacy_rates", "scaling")  # studies of one part of the library
 NAMES = (*REGISTERED, *OTHERS)
+NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "sizes", "exponents", "gaps")
+USED = {
+    "peers": set(NARROWING),
+    "growth": set(NARROWING) - {"gaps"},
+    "auto": set(NARROWING) - {"ours"},
+    "rates": {"seed", "repetitions", "sizes"},
+    "others": set(),
+}
 PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")
 
 
@@ -33,6 +41,7 @@ def main() -> None:
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
     for name in arguments.names or (REGISTERED if arguments.quick else NAMES):
         print(f"== {name}, seed {seed}", flush=True)
+        check_options(name, arguments)
         result = run(name, arguments, seed)
         markdown, figure = result.pop("markdown", None), result.pop("figure", None)
         text = json.dumps({**machine(), "seed": seed, "quick": arguments.quick, **result}, indent=1)
@@ -74,6 +83,15 @@ def parse() -> argparse.Namespace:
         if value is not None and not all(number > 0 for number in values):
             parser.error(f"--{option} must be positive, got {value}")
     return arguments
+
+
+def check_options(name: str, arguments: argparse.Namespace) -> None:
+    """Say so when an option has no effect on a benchmark: nobody should believe that it had."""
+    given = {option for option in NARROWING if getattr(arguments, option) is not None}
+    unused = given - USED[name if name in USED else "others"]
+    if unused:
+        options = ", ".join(f"--{option}" for option in sorted(unused))
+        print(f"note: {name} does not look at {options}", flush=True)
 
 
 def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:

@@ -84,4 +84,4 @@ GROWTH_QUICK = replace(
     limit=15.0,
 )
 AUTO_FULL = Registry(sizes=(30, 100, 300, 500, 1_000), limit=120.0, rome=((ROME_SEED, 5.0), (ROME_SEED, 1.0)))
-AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), limit=20.0, rome=())
+AUTO_QUICK = replace(AUTO_FULL, datasets=("grid", "text"), sizes=(100,), limit=20.0, gaps=GAPS[:1], rome=())

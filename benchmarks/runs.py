@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.judge import judge
+from benchmarks.judge import judge, warm_up
 from benchmarks.methods import METHODS
 from benchmarks.peers import ITERATIVE, TOLERANCE_PER_GAP
 from benchmarks.processes import run_task
@@ -105,6 +105,7 @@ def run_instance(
 ) -> list[Outcome]:
     """Run all methods in turn, ``repetitions`` times; what failed or came too late once is not run again."""
     problem = instance.problem()
+    warm_up()
     outcomes = [Outcome(instance.name, name, gap, is_peer=False) for name in ours for gap in gaps]
     for name in peers:
         wanted = gaps if name in ITERATIVE else gaps[:1]  # one accuracy: one run stands for all gaps
@@ -129,6 +130,7 @@ def run_instance(
                     answer = _own(outcome, instance, limit, profile=profile and repetition == 0)
                 outcome.answers.append(answer)
             _share_bound(outcomes)
+    _credit_finer_runs(outcomes)
     return [*outcomes, *(_for_gap(o, gap) for o in outcomes if _stands_for_all(o) for gap in gaps[1:])]
 
 
@@ -137,6 +139,20 @@ def _share_bound(outcomes: list[Outcome]) -> None:
     bounds = [a["lower_bound"] for o in outcomes for a in o.answers if a.get("lower_bound") is not None]
     for outcome in outcomes:
         outcome.best_bound = max(bounds, default=None)
+
+
+def _credit_finer_runs(outcomes: list[Outcome]) -> None:
+    """Let an iterative peer that missed a gap have its own run at a finer tolerance that reached it."""
+    for outcome in outcomes:
+        if outcome.is_peer and outcome.method in ITERATIVE and not outcome.is_reached:
+            finer = [
+                Outcome(o.instance, o.method, outcome.gap, True, o.answers, o.best_bound)
+                for o in outcomes
+                if o.method == outcome.method and o.gap < outcome.gap
+            ]
+            reached = [o for o in finer if o.is_reached]
+            if reached:
+                outcome.answers = min(reached, key=lambda o: o.median).answers
 
 
 def _stands_for_all(outcome: Outcome) -> bool:

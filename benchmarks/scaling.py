@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ CITY = (
     (43160, 2.0, 0.01),
 )
 STRONG = (2.0, 1.0, 0.5)
+STRONG_GAPS = {"1 %": 0.01, "0.1 %": 0.001}
 
 
 def limit(seconds: float) -> float:
@@ -134,25 +136,39 @@ def one_city(n: int, epsilon: float, gap: float) -> dict:
 
 
 def strong() -> dict:
-    """(c) The paper's instance at strong privacy against HiGHS on all rows, which gets 5 minutes."""
+    """(c) The paper's instance at strong privacy against HiGHS on all rows, which gets 5 minutes for each algorithm.
+
+    Ours run before each of them; the median counts. A peer counts for a gap that it reached; when none did, all that is
+    known is that it takes more than the limit.
+    """
     most = limit(300.0)
     rows: dict[str, dict] = {}
     for epsilon in STRONG:
         name, problem = rome_or_gothenburg(epsilon=epsilon)
-        own = {}
-        for label, gap in (("1 %", 0.01), ("0.1 %", 0.001)):
-            result = mdp.solve(problem, method="first-order", gap=gap, time_limit=most)
-            own[label] = result.seconds if result.gap <= gap else np.inf
-        peers = {}
+        mdp.solve(problem, method="first-order", gap=0.1, time_limit=most)  # compiled code is loaded
+        own: dict[str, list[float]] = {label: [] for label in STRONG_GAPS}
+        peers: dict[str, tuple[float, float]] = {}
         for algorithm in os.environ.get("METRICDP_BENCH_PEERS", "simplex,ipx,hipo").split(","):
+            for label, gap in STRONG_GAPS.items():
+                result = mdp.solve(problem, method="first-order", gap=gap, time_limit=most)
+                own[label].append(result.seconds if result.gap <= gap else np.inf)
             options = mdp.DirectOptions(all_rows=True, algorithm=algorithm, tolerance=1e-7)
             begin = time.perf_counter()
             result = mdp.solve(problem, method="direct", gap=0.001, direct=options, time_limit=most)
             peers[algorithm] = (time.perf_counter() - begin, result.gap)
-        best = min(seconds for seconds, _ in peers.values())
         rows[f"epsilon {epsilon:g}"] = {"own": own, "peers": peers}
         shown = ", ".join(f"{peer} {seconds:.1f} s (gap {100 * gap:.2g} %)" for peer, (seconds, gap) in peers.items())
         print(f"{name}, epsilon {epsilon:g}: HiGHS on all rows, at most {most:g} s: {shown}")
         for label, seconds in own.items():
-            print(f"  first-order {label} in {seconds:.2f} s, {best / seconds:.0f} times sooner than the best of HiGHS")
+            reached = [taken for taken, gap in peers.values() if gap <= STRONG_GAPS[label]]
+            times = f"{min(reached, default=most) / median(seconds):.0f} times"
+            print(
+                f"  first-order {label} in {median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
+                + (
+                    f"{times} sooner than the best of HiGHS"
+                    if reached
+                    else f"which none of HiGHS reached in {times} it"
+                ),
+                flush=True,
+            )
     return rows

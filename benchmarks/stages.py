@@ -24,7 +24,7 @@ PARTS = {
         "pure_seconds": "columns: mechanism",
     },
     "benders": {"master_seconds": "benders: master", "block_seconds": "benders: blocks"},
-    "edges": {"seconds": "first-order: graph"},
+    "edges": {"edge_seconds": "first-order: graph"},
 }
 
 
@@ -42,8 +42,7 @@ def shares(result: Result) -> dict[str, float]:
         elif stage in ("certificate", "certified"):
             name = "final repair and certificate"
             spent[name] = spent.get(name, 0.0) + row["seconds"] - last
-        if stage != "edges":  # its seconds are its own, not the clock's
-            last = row["seconds"]
+        last = row["seconds"]
     total = max(result.seconds, 1e-9)
     spent["other"] = max(0.0, total - sum(spent.values()))
     return {name: seconds / total for name, seconds in sorted(spent.items(), key=lambda item: -item[1])}

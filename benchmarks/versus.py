@@ -116,6 +116,10 @@ def markdown(outcomes: list[Outcome]) -> str:
             for o in here
         ]
         parts.append(f"### {name}\n\n" + table(head, cells))
+    if any(_lacks_bound(o) for o in outcomes if o.is_peer):
+        parts.append(
+            "An asterisk: this peer gives no multipliers, and its gap is by the best lower bound of the others.\n"
+        )
     lines = [
         f"- {o.instance}, {o.method}, gap {100 * o.gap:g} %: {shares_line(o.answers[0]['shares'])}"
         for o in ours

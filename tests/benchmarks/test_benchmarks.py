@@ -32,7 +32,9 @@ def test_a_peer_without_an_answer_is_reported_and_never_wins(fault):
     assert outcome.fault
     assert not outcome.is_reached
     assert ratio_cell(outcome, [ours]) == "-"
-    assert str(next(iter(fault.values())))[:1] in time_cell(outcome)
+    (what,) = fault.values()
+    words = {"missing": f"not installed ({what})", "failed": f"failed ({what})", "late": "not done in 5 s"}
+    assert time_cell(outcome) == words[next(iter(fault))]
 
 
 def test_the_summary_never_makes_a_late_peer_a_number():
@@ -82,11 +84,39 @@ def test_a_process_that_takes_too_long_is_ended():
     assert run_task(task, limit=0.01)["late"] == 0.01
 
 
-def test_an_unknown_peer_is_a_failure():
-    answer = run_task(
-        {"kind": "peer", "method": "nobody", "problem": "no such file.npz", "tolerance": None}, limit=60.0
-    )
-    assert "FileNotFoundError" in answer["failed"]
+def test_an_unknown_peer_is_a_failure(tmp_path):
+    problem = SMALL.problem()
+    graph = problem.graph
+    file = tmp_path / "problem.npz"
+    np.savez(file, costs=problem.costs, pairs=graph.pairs, distances=graph.distances, epsilon=problem.epsilon)
+    task = {"kind": "peer", "method": "nobody", "problem": str(file), "tolerance": None}
+    assert "KeyError: 'nobody'" in run_task(task, limit=60.0)["failed"]
+
+
+def compared(**fields):
+    methods = {"auto": {"choices": ["all: direct (small)"], "processor": [1.0], "is_cut_off": False}}
+    row = {"instance": "one", "gap": 0.01, "winner": "direct", "ratio": 1.0, "undecided": [], "methods": methods}
+    return row | fields
+
+
+def test_the_verdict_on_auto_counts_only_what_was_decided():
+    assert losses([compared()]) == ["- auto took at most 1.3 times the best single method on 1 of 1 instances"]
+    unsolved, slow = compared(winner=None, ratio=None), compared(ratio=2.0)
+    *lines, verdict = losses([compared(), unsolved, slow, compared(undecided=["columns"])])
+    assert verdict.endswith("on 2 of 4 instances")
+    assert len(lines) == 3
+    assert any("no method reached the gap" in line for line in lines)
+    assert any("undecided: columns" in line for line in lines)
+    assert any("auto took all: direct (small)" in line for line in lines)
+
+
+def test_an_iterative_peer_has_its_own_finer_run():
+    rough = answered("OR-tools PDLP", gap=0.01, is_peer=True)
+    rough.answers[0]["gap"] = 0.5
+    fine = answered("OR-tools PDLP", gap=0.001, is_peer=True, seconds=7.0)
+    runs._credit_finer_runs([rough, fine])
+    assert rough.is_reached
+    assert rough.median == 7.0
 
 
 def test_the_satisfied_epsilon_is_that_of_the_matrix():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,32 @@ class TestKernelsFirst:
         exact = mdp.solve(problem, method="direct", gap=1e-6)
         assert result.lower_bound <= exact.loss
         assert result.loss <= exact.loss * 1.0102
+
+    def test_what_kernels_proved_outlives_a_limit(self):
+        """Stopped when the second method is chosen: the kernels' mechanism and bound are what comes out."""
+        records = mdp.data.grid(6, 6)
+        jitter = np.random.default_rng(0).uniform(-0.3, 0.3, records.coordinates.shape)
+        prior = np.random.default_rng(1).dirichlet(np.ones(36))
+        moved = mdp.Records(records.coordinates + jitter, prior=prior)
+        problem = mdp.Problem(moved, epsilon=3.6, eta=1.5, outputs=36, metric="euclidean")
+
+        seen = []
+
+        def stop_at_the_second_choice(row):
+            seen.append(row["stage"])
+            if row["stage"] == "choice" and seen.count("choice") == 2:
+                signal.raise_signal(signal.SIGINT)
+
+        result = mdp.solve(problem, gap=5e-4, listener=stop_at_the_second_choice)
+        (kernel,) = [row for row in result.trace.rows if row["stage"] == "kernel"]
+        assert kernel["gap"] > 5e-4
+        assert result.status is mdp.Status.LIMIT
+        assert result.lower_bound >= kernel["lower_bound"] * (1 - 1e-12)
+        assert result.loss <= kernel["upper_bound"] * (1 + 1e-9)
+
+    def test_a_limit_on_kernels_alone_is_a_limit(self):
+        result = mdp.solve(grid_problem(4.0), method="kernel", gap=1e-9, time_limit=1e-6)
+        assert result.status is mdp.Status.LIMIT
 
     def test_not_for_small_gaps(self):
         assert "kernel" not in chosen(mdp.solve(grid_problem(4.0), gap=1e-4))

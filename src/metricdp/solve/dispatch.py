@@ -75,6 +75,11 @@ class Plan:
     partition: Partition | None = None
     checkpoint: Checkpoint | None = None
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the problem is too large to be taken apart, and for linear programs."""
+        return self.merged.graph.n_pairs * self.merged.costs.shape[1] > AT_ONCE
+
     def open(self, folder: str | Path | None, *, resume: bool) -> None:
         """Divide the records if the method needs it, and open the checkpoint."""
         graph = self.merged.graph
@@ -143,7 +148,7 @@ class Found:
 def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop: Stop) -> Found:
     """Solve every component, small ones first."""
     graph, costs, roundings = plan.merged.graph, plan.merged.costs, plan.merged.cost_roundings
-    if plan.method in ("auto", "first-order") and graph.n_pairs * costs.shape[1] > AT_ONCE:
+    if plan.method in ("auto", "first-order") and plan.is_large:
         return _solve_at_once(plan, gap=gap, crew=crew, trace=trace, stop=stop)
     Z = np.zeros(costs.shape)
     unfinished = np.zeros(graph.n, dtype=bool)
@@ -230,11 +235,20 @@ def _solve_one(  # noqa: PLR0911  (one return per method)
             stop=stop,
             checkpoint=plan.checkpoint,
         )
+    return _direct(plan, component, kernels, trace=trace, stop=stop)
+
+
+def _direct(
+    plan: Plan, component: Component, kernels: ComponentSolution | None, *, trace: Trace, stop: Stop
+) -> ComponentSolution:
     try:
-        return solve_component(component, options=plan.direct, trace=trace, stop=stop)
+        found = solve_component(component, options=plan.direct, trace=trace, stop=stop)
+        return found if kernels is None else _better(component, found, kernels)
     except SolverError as error:
         # what is private is known without a solver: the facade's simple mechanisms, and the bound of no rows at all
         trace.add(stage="gave up", component=component.number, records=component.n, reason=str(error))
+        if kernels is not None:
+            return replace(kernels, is_complete=False)
         bound = lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings)
         return ComponentSolution(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)
 
@@ -253,10 +267,26 @@ def _choose(
     if method != "kernel":
         return method, None
     found = solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
-    loss = math.fsum((component.costs * found.Z).ravel())
-    if found.is_complete and relative_gap(loss, found.lower_bound) <= gap:
-        return method, found
-    return chosen(after_kernels=True), found if found.is_complete else None
+    if not found.Z.any():  # a limit or the LP solver ended it before there was a mechanism
+        return chosen(after_kernels=True), None
+    is_reached = relative_gap(_loss(component, found), found.lower_bound) <= gap
+    if is_reached or stop.is_due:
+        return method, replace(found, is_complete=is_reached)
+    return chosen(after_kernels=True), found
+
+
+def _better(component: Component, found: ComponentSolution, kernels: ComponentSolution) -> ComponentSolution:
+    """Put a linear program's answer and the kernels' together: kernels are private, what was cut off need not be."""
+    has_better_rows = found.is_complete and _loss(component, found) <= _loss(component, kernels)
+    return replace(
+        found,
+        Z=found.Z if has_better_rows else kernels.Z,
+        lower_bound=max(found.lower_bound, kernels.lower_bound),
+    )
+
+
+def _loss(component: Component, found: ComponentSolution) -> float:
+    return math.fsum((component.costs * found.Z).ravel())
 
 
 def _first_order(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import InputError
+from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.baselines import constant_matrix, exponential_matrix
 from metricdp.mechanism.mechanism import Mechanism, Optimality, relative_gap, table_loss
 from metricdp.mechanism.repair import repair
@@ -38,6 +38,7 @@ REPAIR_TOLERANCE = 0.02  # of the gap: what mixing may cost in large problems
 POLISHED_UP_TO = 10_000_000  # pairs times outputs: smaller ones are polished to the end
 POLISH_SECONDS = 0.5  # for the repair after a limit or Ctrl-C
 GAVE_UP = ("infeasible", "gave up")  # rows of the trace that say that it was not a limit that ended a method
+ROUNDING = 1e-9
 NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
 
 
@@ -126,10 +127,12 @@ def solve(
         plan.open(checkpoint, resume=resume)
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
         mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
-        if method == "auto" and not _is_reached(mechanism, problem, gap) and not stop.is_due:
-            # at very weak privacy the floor of the LP shows: kernels need none
-            trace.add(stage="choice", method="columns", reason="the linear program's floor kept the gap open")
-            plan.method = "columns"
+        if method == "auto" and not _is_reached(mechanism, problem, gap) and not stop.is_due and not plan.is_large:
+            # at very weak privacy the floor of the LP shows, and columns need none; first-order iterations may stall
+            tried = sorted({row["method"] for row in trace.rows if row["stage"] == "choice"}) or ["direct"]
+            reason = f"the gap is {_optimality(mechanism).gap:.2g} after {' and '.join(tried)}"
+            trace.add(stage="choice", method="columns", reason=reason)
+            plan.method, plan.first = "columns", found[0].Z
             found.append(solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop))
             mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
     optimality = _optimality(mechanism)
@@ -199,7 +202,7 @@ def _certified(
 
     table, loss = made(candidates[-1][1], is_near=is_large)  # large ones come from a solver that has repaired them
     if is_large and relative_gap(loss, bound) <= gap:
-        return Mechanism.of(problem, table, optimality=Optimality(loss, min(bound, loss)), solver=solver)
+        return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=solver)
     # simple ones are the best at the ends of the scale: everybody's cheapest output, or the same output for all
     candidates.append(("cheapest output", _cheapest_matrix(merged, problem.epsilon)[merged.group]))
     candidates.append(("one output", constant_matrix(problem)))
@@ -211,7 +214,17 @@ def _certified(
         other, other_loss = made(Z)
         if other_loss < loss:
             table, loss, solver = other, other_loss, name
-    return Mechanism.of(problem, table, optimality=Optimality(loss, min(bound, loss)), solver=solver)
+    return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=solver)
+
+
+def _proved(loss: float, bound: float, problem: Problem) -> Optimality:
+    """Put a loss and a lower bound together; one that a certified mechanism refutes is no bound at all."""
+    if not bound <= loss * (1.0 + ROUNDING) + NOTHING * _constant_loss(problem):
+        raise SolverError(
+            f"the lower bound {bound:g} is above the loss {loss:g} of a certified mechanism: a fault of this program, "
+            "please report it with the problem"
+        )
+    return Optimality(loss, min(bound, loss))
 
 
 def _first_matrix(

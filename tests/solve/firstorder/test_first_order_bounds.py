@@ -281,3 +281,12 @@ def test_the_optimum_here_is_that_of_the_other_oracle():
     parts = [Component(problem.costs[rows], graph.subgraph(rows), problem.epsilon) for rows in graph.components]
     total = sum(optimum_of(part)[0] if part.n > 1 else part.costs.min() for part in parts)
     assert total == pytest.approx(linprog_optimum(problem), rel=1e-7)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_multipliers_that_ran_away_prove_nothing(bad):
+    iteration = iteration_of(component_of(small_problem("road", seed=1, n=30, outputs=9, exponent=0.5)), steps=200)
+    assert certified_bound(iteration) > 0.0
+    t, e, k = (axis[0] for axis in np.nonzero(iteration.Y))
+    iteration.Y[t, e, k] = bad
+    assert certified_bound(iteration) == 0.0

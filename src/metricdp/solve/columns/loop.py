@@ -113,17 +113,19 @@ def solve_by_kernels(
     """Give the best mixture of kernels, plateaus and the constant column, and its bound from one pricing."""
     run = _Run(component, options, workers, stop)
     progress = Progress()
+    is_complete = False
     try:
         Z, duals = tight_mechanism(component) or run.best_mixture()
         run.try_mechanism(Z, progress)
-        run.price(duals, progress)
+        is_complete = run.price(duals, progress) is not None
         trace.add(stage="kernel", component=component.number, **run.figures(progress))
     except SolverError as error:
-        trace.add(stage="gave up", component=component.number, reason=str(error))
+        if not stop.is_due:
+            trace.add(stage="gave up", component=component.number, reason=str(error))
     finally:
         forget_run(run.name)
     Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    return ComponentSolution(Z, progress.lower_bound, progress.Z is not None, 1, len(run.pool))
+    return ComponentSolution(Z, progress.lower_bound, is_complete, 1, len(run.pool))
 
 
 class _Run:

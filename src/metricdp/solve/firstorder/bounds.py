@@ -30,6 +30,8 @@ def certified_bound(iteration: Iteration) -> float:
     least = np.empty(net.n)
     arguments = (*_problem_of(iteration), net.component.cost_roundings + OWN_ROUNDINGS, least)
     (_least_costs_in_parallel if iteration.is_large else _least_costs)(n_tasks(net.n), arguments)
+    if not np.isfinite(least).all():  # multipliers that have run away prove nothing
+        return 0.0
     # losses are not negative, so neither is any expected loss
     return max(0.0, math.nextafter(math.fsum(least), -math.inf))
 
@@ -127,7 +129,9 @@ def _some_least_costs(task: int, *arguments: Any) -> None:
         lowest = np.inf
         for k in range(K):
             margin = (terms[k] + roundings) * (1.001 * UNIT) * size[k]
-            lowest = min(lowest, value[k] - margin)
+            reduced = value[k] - margin
+            if not reduced >= lowest:  # also where it is no number: that must not be lost
+                lowest = reduced if reduced == reduced else -np.inf  # noqa: PLR0124  (only NaN is not itself)
         least[i] = lowest
 
 

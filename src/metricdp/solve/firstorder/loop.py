@@ -136,7 +136,7 @@ class Run:
             pairs=component.graph.n_pairs,
             edges=network.m,
             weight=round(float(self.weight), 3),
-            seconds=round(time.perf_counter() - begin, 4),
+            edge_seconds=round(time.perf_counter() - begin, 4),
         )
 
     def take(self, start: ComponentSolution) -> None:

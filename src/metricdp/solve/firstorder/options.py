@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from metricdp.errors import InputError
+
+WEIGHTS = (1e-6, 1e6)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class FirstOrderOptions:
     def __post_init__(self) -> None:
         if self.stretch is not None and not 0 <= self.stretch <= 1:
             raise InputError(f"stretch must be between 0 and 1, got {self.stretch}: 0.02 leaves out short detours")
-        if self.weight is not None and not 0 < self.weight < math.inf:
-            raise InputError(f"weight must be positive and finite, got {self.weight}: 0.3 to 2 is usual")
+        if self.weight is not None and not WEIGHTS[0] <= self.weight <= WEIGHTS[1]:
+            raise InputError(
+                f"weight must be between {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, got {self.weight}: 0.3 to 2 is usual"
+            )
         if self.max_iterations < 1:
             raise InputError(f"max_iterations must be at least 1, got {self.max_iterations}")
