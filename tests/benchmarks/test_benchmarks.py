@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.auto import Runs, run_once, undecided
+from benchmarks.auto import Runs, losses, run_once, undecided
 from benchmarks.instances import Instance, rome_nodes
 from benchmarks.judge import judge, satisfied_epsilon
 from benchmarks.processes import run_task

@@ -53,3 +53,21 @@ def test_work_is_within_the_stored_bands(name):
         if not stored[key] / BAND <= value <= stored[key] * BAND
     }
     assert not off, f"work differs more than {BAND:g} times from what is stored (found, stored): {off}"
+
+
+CHOICES = {
+    "weak privacy, an output for everybody": (Instance("grid", 48, 48, 4.0), 0.01, ["kernel"]),
+    "kernels are not enough": (Instance("road", 60, 60, 3.6, 1), 0.001, ["kernel", "direct"]),
+    "strong privacy": (Instance("road", 48, 24, 0.5), 0.01, ["first-order"]),
+    "a small gap": (Instance("road", 120, 48, 0.5), 2e-4, ["columns"]),
+    "a small gap of a small problem": (Instance("road", 48, 24, 1.0), 2e-4, ["direct"]),
+    "a tiny gap": (Instance("grid", 48, 24, 1.0), 1e-6, ["direct"]),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_auto_chooses_what_was_measured_to_be_best(name):
+    instance, gap, expected = CHOICES[name]
+    result = mdp.solve(instance.problem(), gap=gap)
+    assert [row["method"] for row in result.trace.rows if row["stage"] == "choice"] == expected
+    assert result.status.value == "optimal"
