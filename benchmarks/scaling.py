@@ -1,7 +1,8 @@
 """Whole cities: growth of the first-order method over N, Rome end to end, the paper's instance at strong privacy.
 
-`growth` keeps the density of a neighbourhood fixed: eta falls like 1 / sqrt(N) and epsilon rises like sqrt(N), so that
-a record has as many neighbours, and epsilon d the same sizes, at every N.
+`growth` keeps the density of a neighbourhood fixed, in two ways: samples of the city, where eta falls like 1 / sqrt(N)
+and epsilon rises like sqrt(N), so that a record has as many neighbours, and epsilon d the same sizes, at every N; and
+regions around the middle, where nothing changes but their size.
 """
 
 from __future__ import annotations
@@ -47,13 +48,17 @@ def run() -> dict:
 
 def figure(found: dict) -> Any:
     """Seconds over N of `growth`."""
-    sizes = [key for key in found if key.isdigit()]
-    lines = {
-        "whole solve": [(int(n), found[n]["seconds"]) for n in sizes],
-        "steps to 1 %": [(int(n), found[n]["step_seconds"]) for n in sizes],
-        "one step": [(int(n), found[n]["step_seconds"] / max(found[n]["iterations"], 1)) for n in sizes],
-    }
-    return growth_figure({"Rome, first-order, fixed density": lines}) if sizes else None
+
+    def lines(rows: dict) -> dict[str, list[tuple[float, float]]]:
+        sizes = [key for key in rows if key.isdigit()]
+        return {
+            "whole solve": [(int(n), rows[n]["seconds"]) for n in sizes],
+            "steps to 1 %": [(int(n), rows[n]["step_seconds"]) for n in sizes],
+            "one step": [(int(n), rows[n]["step_seconds"] / max(rows[n]["iterations"], 1)) for n in sizes],
+        }
+
+    titles = {"samples": "samples of Rome", "regions": "regions of Rome, epsilon 10"}
+    return growth_figure({titles[kind]: lines(rows) for kind, rows in found.items()}) if found else None
 
 
 def growth() -> dict:
@@ -62,11 +67,14 @@ def growth() -> dict:
     if nodes is None:
         print("the growth benchmark needs the Rome data (METRICDP_ROME)")
         return {}
+    return {kind: grow(kind, nodes) for kind in ("samples", "regions")}
+
+
+def grow(kind: str, nodes: mdp.Records) -> dict:
+    """Over samples of the whole city, or over regions around its middle."""
     rows = {}
     for n in GROWTH_SIZES:
-        scale = np.sqrt(n / GROWTH_SIZES[-1])
-        records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
-        problem = mdp.Problem(records, epsilon=GROWTH_EPSILON * scale, eta=GROWTH_ETA / scale, outputs=100)
+        problem = _sample(nodes, n) if kind == "samples" else _region(nodes, n)
         result = mdp.solve(problem, method="first-order", gap=0.01)
         steps = sum(row["step_seconds"] for row in result.trace.rows if row["stage"] == "first-order")
         rows[n] = {
@@ -78,7 +86,7 @@ def growth() -> dict:
             "gap": result.gap,
         }
         print(
-            f"N = {n:,}: {problem.graph.n_pairs:,} pairs, {result.iterations} steps in {steps:.2f} s, "
+            f"{kind}, N = {n:,}: {problem.graph.n_pairs:,} pairs, {result.iterations} steps in {steps:.2f} s, "
             f"{1e6 * steps / max(result.iterations, 1) / n:.2f} us per step and record, whole {result.seconds:.1f} s",
             flush=True,
         )
@@ -90,8 +98,23 @@ def growth() -> dict:
     }.items():
         exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
         rows[f"exponent, {name}"] = float(exponent)
-        print(f"growth exponent of {name}: {exponent:.2f}")
+        print(f"{kind}, growth exponent of {name}: {exponent:.2f}")
     return {str(key): value for key, value in rows.items()}
+
+
+def _sample(nodes: mdp.Records, n: int) -> mdp.Problem:
+    """A sample of the city; eta and 1 / epsilon grow as it gets thinner."""
+    scale = np.sqrt(n / nodes.n)
+    records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
+    return mdp.Problem(records, epsilon=GROWTH_EPSILON * scale, eta=GROWTH_ETA / scale, outputs=100)
+
+
+def _region(nodes: mdp.Records, n: int) -> mdp.Problem:
+    """The n intersections nearest to the middle: epsilon and eta are the same, and a neighbourhood as dense."""
+    middle = np.median(nodes.coordinates, axis=0)
+    squeeze = np.array([1.0, np.cos(np.radians(middle[0]))])
+    near = np.argsort((((nodes.coordinates - middle) * squeeze) ** 2).sum(axis=1))[:n]
+    return mdp.Problem(nodes.select(np.sort(near)), epsilon=GROWTH_EPSILON, eta=GROWTH_ETA, outputs=100)
 
 
 def city() -> dict:
