@@ -78,15 +78,19 @@ def ratio_cell(outcome: Outcome, ours: Sequence[Outcome]) -> str:
 def times_cell(outcome: Outcome, auto: Outcome) -> str:
     """How many times as long as `auto`; of what came too late it is only known that it is more."""
     if outcome.is_reached:
-        return f"{outcome.median / auto.median:.2g}"
+        return _times(outcome.median / auto.median)
     late = next((answer["late"] for answer in outcome.answers if "late" in answer), None)
     if late is not None:
-        return f"> {late / auto.median:.2g}"
+        return f"> {_times(late / auto.median)}"
     if outcome.fault:
         return outcome.fault[:60]
     if outcome.is_cut_off:
-        return f"> {outcome.median / auto.median:.2g}"
+        return f"> {_times(outcome.median / auto.median)}"
     return f"not reached: {100 * (outcome.certified_gap or 1.0):.2g} %"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
 
 def shares_line(shares: dict[str, float]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.peers import ITERATIVE
+from benchmarks.methods import METHODS
+from benchmarks.peers import ITERATIVE, PEERS
 from benchmarks.runs import run_instance
 from benchmarks.tables import epsilon_cell, memory_cell, ratio_cell, shares_line, table, time_cell, times_cell
 
@@ -57,15 +58,15 @@ def _grid(
 ) -> str:
     """Instances by methods, `auto` first; instances that `auto` did not solve say so."""
     here = [o for o in outcomes if o.gap == gap]
-    names = [name for name in dict.fromkeys(o.method for o in here) if name != "auto"]
+    known = [name for name in (*METHODS, *PEERS) if name != "auto"]  # in the same order in every table
+    found = [name for name in dict.fromkeys(o.method for o in here) if name != "auto"]
+    names = sorted(found, key=lambda name: known.index(name) if name in known else len(known))
     rows = []
     for instance in dict.fromkeys(o.instance for o in here):
-        found = {o.method: o for o in here if o.instance == instance}
-        auto = found.get("auto")
+        of = {o.method: o for o in here if o.instance == instance}
+        auto = of.get("auto")
         if auto is not None and auto.is_reached:
-            rows.append(
-                (instance, own_cell(auto), *(cell(found[name], auto) if name in found else "-" for name in names))
-            )
+            rows.append((instance, own_cell(auto), *(cell(of[name], auto) if name in of else "-" for name in names)))
         elif auto is not None:
             rows.append((instance, time_cell(auto), *("-" for _ in names)))
     return table(("instance", "auto", *names), rows)
