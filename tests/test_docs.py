@@ -182,3 +182,24 @@ def test_every_error_is_in_the_faq():
     assert len(messages) > 250
     missing = [message for message in sorted(messages) if not any(pattern.match(message) for pattern in listed)]
     assert missing == [], "explain these messages in docs/faq.md"
+
+
+def test_the_readme_shows_what_the_demo_prints(run):
+    """Line by line, except for seconds and megabytes."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```\n(gothenburg: .*?)```", text, re.DOTALL).group(1)
+    code, out, err = run("demo")
+    assert code == 0, err
+
+    def lines(of: str) -> list[str]:
+        return [re.sub(r"in [\d.]+ s \(\d+ MB\)", "in some time", line).strip() for line in of.splitlines()]
+
+    printed = lines(out + err)
+    assert len(lines(shown)) > 5
+    assert [line for line in lines(shown) if line not in printed] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_nothing_is_left_to_be_filled_in(path):
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"\b(?:TODO|TBD|FIXME|XXX|HEADLINE|PLACEHOLDER)\b", text) == []
