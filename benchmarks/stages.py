@@ -39,6 +39,8 @@ def shares(result: Result) -> dict[str, float]:
             spent[name] = spent.get(name, 0.0) + row[key]
         if stage == "direct":
             spent["direct: linear program"] = spent.get("direct: linear program", 0.0) + row["seconds"] - last
+        elif stage == "kernel":
+            spent["kernel: pricing"] = spent.get("kernel: pricing", 0.0) + row["seconds"] - last
         elif stage in ("certificate", "certified"):
             name = "final repair and certificate"
             spent[name] = spent.get(name, 0.0) + row["seconds"] - last

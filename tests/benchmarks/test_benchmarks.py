@@ -180,7 +180,7 @@ def test_libqif_is_asked_only_where_it_reaches():
     assert "libqif" not in PEERS_FULL.peers_of(Instance("road", 500, 100, 1.0))
 
 
-@pytest.mark.parametrize("method", ["direct", "first-order", "columns", "benders"])
+@pytest.mark.parametrize("method", ["direct", "first-order", "columns", "benders", "kernel"])
 def test_shares_add_up(method):
     found = shares(mdp.solve(Instance("grid", 48, 12, 1.0).problem(), method=method, gap=0.05))
     assert sum(found.values()) == pytest.approx(1.0, abs=0.05)

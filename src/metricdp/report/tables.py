@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SHOWN = (
     "start",
     "choice",
+    "kernel",
     "benders",
     "columns",
     "first-order",
