@@ -71,7 +71,7 @@ class TestKernelsFirst:
         assert result.gap <= 0.01
 
     def test_kernels_then_another_method(self, monkeypatch):
-        monkeypatch.setattr(choice, "SMALL", 0)
+        monkeypatch.setattr(choice, "RATHER_SMALL", 0)
         problem = mdp.Problem(mdp.data.road("gothenburg", n=60, seed=2), epsilon=2.0, eta=2.0, outputs=60)
         monkeypatch.setattr(choice, "WEAK", 0.0)
         result = mdp.solve(problem, gap=0.01)
@@ -111,5 +111,18 @@ class TestKernelsFirst:
         result = mdp.solve(grid_problem(4.0), method="kernel", gap=1e-9, time_limit=1e-6)
         assert result.status is mdp.Status.LIMIT
 
-    def test_not_for_small_gaps(self):
-        assert "kernel" not in chosen(mdp.solve(grid_problem(4.0), gap=1e-4))
+    def test_not_for_tiny_gaps(self):
+        assert "kernel" not in chosen(mdp.solve(grid_problem(4.0), gap=1e-6))
+
+    @pytest.mark.parametrize(("small", "method"), [(7_000, "direct"), (0, "columns")])
+    def test_what_comes_after_kernels_at_a_small_gap(self, small, method, monkeypatch):
+        monkeypatch.setattr(choice, "RATHER_SMALL", small)
+        monkeypatch.setattr(choice, "WEAK", 0.0)
+        problem = mdp.Problem(mdp.data.road("gothenburg", n=60, seed=2), epsilon=2.0, eta=2.0, outputs=60)
+        monkeypatch.setattr(choice, "VERY_SPARSE", 100.0)
+        result = mdp.solve(problem, gap=1e-3)
+        assert chosen(result)[:2] == ["kernel", method]
+        (kernel,) = [row for row in result.trace.rows if row["stage"] == "kernel"]
+        assert result.lower_bound >= kernel["lower_bound"]
+        assert result.status is mdp.Status.OPTIMAL
+        assert result.gap <= 1e-3

@@ -13,13 +13,16 @@ import numpy as np
 if TYPE_CHECKING:
     from metricdp.solve.components import Component
 
-SMALL = 5_000  # records times outputs
+SMALL, RATHER_SMALL = 5_000, 7_000  # records times outputs
 SPARSE, VERY_SPARSE = 8.0, 5.0  # pairs per record
-WEAK = 3.5  # median epsilon d: above it few mDP rows bind
+WEAK, VERY_WEAK = 3.5, 10.0  # median epsilon d: above it few mDP rows bind, or hardly any
 LARGE = 100_000  # records times outputs: too many for one LP
+ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak privacy
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 FEW, OWN = 300, 0.95  # records, and the share with an output of their own: kernels alone may be enough
+STRONG = 0.5  # median epsilon d: below it first-order iterations are better than columns down to smaller gaps
+HAND_OVER = {True: 5e-4, False: 3e-3}  # the gap at which they hand over, where privacy is strong and elsewhere
 
 
 @dataclass(frozen=True)
@@ -48,25 +51,33 @@ class Features:
 def choose(component: Component, gap: float, *, after_kernels: bool = False) -> tuple[str, str]:
     """Choose a method for a component; give it and the reason.
 
-    "kernel" is a first try, after which ``after_kernels`` asks for the next; "columns" stands for first-order
-    iterations and then column generation.
+    "kernel" is a first try, after which ``after_kernels`` asks for the next; "first-order, columns" stands for two
+    methods in turn.
     """
     own = Features.of(component)
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
-    if gap < FINE:
-        return _for_fine_gap(own, gap)
-    is_weak = own.exponent >= WEAK
-    if is_weak and not after_kernels and component.n <= FEW and own.own_outputs >= OWN:
-        return "kernel", f"{own}, and nearly every record has an output of its own"
-    if is_weak and own.size <= SMALL and own.density <= VERY_SPARSE:
-        return "direct", f"small: {own}"
-    return "first-order", str(own)
-
-
-def _for_fine_gap(own: Features, gap: float) -> tuple[str, str]:
+    if own.exponent >= WEAK:
+        if not after_kernels and component.n <= FEW and own.own_outputs >= OWN:
+            return "kernel", f"{own}, and nearly every record has an output of its own"
+        return _at_weak_privacy(own, gap)
+    if gap >= FINE:
+        return "first-order", str(own)
     if own.size <= SMALL and own.density <= SPARSE:
         return "direct", f"small and sparse: {own}"
-    if own.exponent >= WEAK and own.density <= SPARSE and own.size <= LARGE:
-        return "direct", f"weak privacy, few mDP rows bind: {own}"
-    return "columns", f"{own}, and a gap of {gap:g}: first-order, then column generation"
+    return "first-order, columns", f"{own}, and a gap of {gap:g}"
+
+
+def hand_over_gap(component: Component, gap: float) -> float:
+    """Give the gap at which first-order iterations hand over to column generation."""
+    return max(gap, HAND_OVER[Features.of(component).exponent < STRONG])
+
+
+def _at_weak_privacy(own: Features, gap: float) -> tuple[str, str]:
+    if own.size <= RATHER_SMALL and own.density <= VERY_SPARSE:
+        return "direct", f"small: {own}"
+    if gap >= ROUGH or own.size > LARGE:
+        return "first-order", str(own)
+    if own.exponent >= VERY_WEAK and own.density <= SPARSE:
+        return "direct", f"hardly any mDP rows bind: {own}"
+    return "columns", f"few mDP rows bind: {own}"

@@ -15,7 +15,7 @@ from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
-from metricdp.solve.choice import choose
+from metricdp.solve.choice import choose, hand_over_gap
 from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
 from metricdp.solve.components import Component, ComponentSolution
 from metricdp.solve.direct import DirectOptions, solve_component
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 DIRECT_BELOW = 30  # records: smaller components are one small linear program
-HAND_OVER = 1e-3  # the gap at which they do
 AT_ONCE = 20_000_000  # pairs times outputs: too large to be taken apart
 
 
@@ -209,21 +208,22 @@ def _solve_one(  # noqa: PLR0911  (one return per method)
         )
     if method == "kernel":
         return solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
-    if method == "columns" and plan.method == "auto":
+    if method == "first-order, columns":
         return _first_order_then_columns(plan, component, gap=gap, crew=crew, trace=trace, stop=stop)
     if method == "columns":
-        pieces = plan.pieces(component, groups)
-        return solve_by_columns(
+        first = kernels.Z if kernels is not None else None if plan.first is None else plan.first[groups]
+        found = solve_by_columns(
             component,
-            pieces,
+            plan.pieces(component, groups),
             options=plan.columns,
             gap=gap,
             workers=crew,
             trace=trace,
             stop=stop,
-            first=None if plan.first is None else plan.first[groups],
+            first=first,
             checkpoint=plan.checkpoint,
         )
+        return found if kernels is None else _with_bound(found, kernels.lower_bound)
     if method == "benders" and part is not None:
         return solve_by_benders(
             component,
@@ -278,11 +278,12 @@ def _choose(
 def _better(component: Component, found: ComponentSolution, kernels: ComponentSolution) -> ComponentSolution:
     """Put a linear program's answer and the kernels' together: kernels are private, what was cut off need not be."""
     has_better_rows = found.is_complete and _loss(component, found) <= _loss(component, kernels)
-    return replace(
-        found,
-        Z=found.Z if has_better_rows else kernels.Z,
-        lower_bound=max(found.lower_bound, kernels.lower_bound),
-    )
+    rows = found.Z if has_better_rows else kernels.Z
+    return _with_bound(replace(found, Z=rows), kernels.lower_bound)
+
+
+def _with_bound(found: ComponentSolution, bound: float) -> ComponentSolution:
+    return replace(found, lower_bound=max(found.lower_bound, bound))
 
 
 def _loss(component: Component, found: ComponentSolution) -> float:
@@ -316,7 +317,7 @@ def _first_order_then_columns(
     plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
 ) -> ComponentSolution:
     """Iterate to a rough gap; its columns and unit-sum duals are where column generation starts."""
-    rough = _first_order(plan, component, gap=max(gap, HAND_OVER), crew=crew, trace=trace, stop=stop)
+    rough = _first_order(plan, component, gap=hand_over_gap(component, gap), crew=crew, trace=trace, stop=stop)
     fine = solve_by_columns(
         component,
         [],
@@ -328,8 +329,4 @@ def _first_order_then_columns(
         first=rough.Z,
         centre=rough.unit_duals,
     )
-    return replace(
-        fine,
-        lower_bound=max(rough.lower_bound, fine.lower_bound),
-        iterations=rough.iterations + fine.iterations,
-    )
+    return replace(_with_bound(fine, rough.lower_bound), iterations=rough.iterations + fine.iterations)
