@@ -1,4 +1,5 @@
-"""Run benchmarks: ``python -m benchmarks [NAME ...]``; results go to a folder as JSON and Markdown."""
+"""Run benchmarks: ``python -m benchmarks [NAME ...]``; results go to a folder as JSON and Markdown,
+and rows to NAME.jsonl as they come."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "sizes", "expon
 USED = {
     "peers": set(NARROWING),
     "growth": set(NARROWING) - {"gaps"},
-    "auto": set(NARROWING) - {"ours"},
+    "auto": set(NARROWING),
     "rates": {"seed", "repetitions", "sizes"},
     "others": set(),
 }
@@ -111,7 +112,15 @@ def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
             datasets=tuple(name for name in arguments.datasets if name != "rome"),
             rome=chosen.rome if "rome" in arguments.datasets else (),
         )
-    return importlib.import_module(f"benchmarks.{module}").run(chosen, seed=seed, profile=arguments.profile)
+    kept = arguments.out / f"{name}.jsonl"
+    kept.unlink(missing_ok=True)
+
+    def keep(rows: list[dict[str, Any]]) -> None:
+        with kept.open("a") as lines:
+            lines.writelines(json.dumps(row) + "\n" for row in rows)
+
+    work = importlib.import_module(f"benchmarks.{module}").run
+    return work(chosen, seed=seed, keep=keep, profile=arguments.profile)
 
 
 def machine() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from benchmarks.tables import table
 
 if TYPE_CHECKING:
     from benchmarks.instances import Instance
-    from benchmarks.registry import Registry
+    from benchmarks.registry import Keep, Registry
 
 CONTESTANTS = (
     "kernel",
@@ -28,7 +28,7 @@ CONTESTANTS = (
     *(f"benders {name}" for name in methods.PARTITIONERS),
 )
 ALLOWED = 1.3
-CUT_OFF, CUT_OFF_AUTO, GRACE = 1.5, 4.0, 0.5  # a method gets so many times the best so far, and seconds on top
+CUT_OFF, CUT_OFF_AUTO, GRACE = 1.25, 4.0, 0.5  # a method gets so many times the best so far, and seconds on top
 AGAIN = 3.0  # times the limit, for those that had less time on the processor than the best
 NEAR = 2.0  # contestants within so many times the best are run again
 
@@ -71,13 +71,15 @@ def run_once(instance: Instance, name: str, runs: Runs, *, gap: float, limit: fl
         runs.stages[row["stage"]] = runs.stages.get(row["stage"], 0) + 1
 
 
-def compare(instance: Instance, *, gap: float, limit: float, repetitions: int) -> dict[str, Any]:
+def compare(
+    instance: Instance, contestants: tuple[str, ...], *, gap: float, limit: float, repetitions: int
+) -> dict[str, Any]:
     """Run all contestants on one instance; give the row of the table."""
     problem = instance.problem()
     graph = problem.graph
     found: dict[str, Runs] = {}
     best = best_clock = limit
-    for name in CONTESTANTS:
+    for name in contestants:
         runs = found[name] = Runs()
         times = CUT_OFF_AUTO if name == "auto" else CUT_OFF
         run_once(instance, name, runs, gap=gap, limit=min(limit, times * best_clock + GRACE))
@@ -90,7 +92,7 @@ def compare(instance: Instance, *, gap: float, limit: float, repetitions: int) -
     singles = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
     first = min(singles, key=lambda name: singles[name], default="auto")
     # auto and the best single method are always run again: one slow first call must not make auto look good
-    again = [name for name in CONTESTANTS if name in (*near, "auto", first)]
+    again = [name for name in contestants if name in (*near, "auto", first)]
     for _ in range(repetitions - 1) if best < limit else ():
         for name in again:
             run_once(instance, name, found[name], gap=gap, limit=limit)
@@ -183,15 +185,19 @@ def _ratio_cell(row: dict[str, Any]) -> str:
     return f"> {lower:.2f} (cut off)" if ours["is_cut_off"] else "not reached"
 
 
-def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, Any]:  # noqa: ARG001  (the others' signature)
+def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:  # noqa: ARG001  (the others' signature)
     """Compare on all instances of the registry."""
     methods.warm_up()
+    contestants = tuple(name for name in CONTESTANTS if name == "auto" or name in registry.ours)
     rows = []
-    for gap in registry.gaps:
-        for instance in registry.instances(seed):
-            row = compare(instance, gap=gap, limit=registry.limit, repetitions=registry.repetitions)
+    for instance in registry.instances(seed):
+        for gap in sorted(registry.gaps, reverse=True):
+            row = compare(instance, contestants, gap=gap, limit=registry.limit, repetitions=registry.repetitions)
             rows.append(row)
+            keep([row])
             print(f"{_where(row)}: auto / best = {_ratio_cell(row)}, best {row['winner']}", flush=True)
+            if row["winner"] is None:
+                break  # nor will anybody reach a smaller gap
     if not rows:
         raise SystemExit("no instance is left to compare: choose other --datasets, --sizes or --exponents")
     print("\n".join(losses(rows)))

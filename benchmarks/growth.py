@@ -10,18 +10,19 @@ from benchmarks.runs import Outcome, run_instance
 from benchmarks.tables import fit_exponent, memory_cell, table, time_cell
 
 if TYPE_CHECKING:
-    from benchmarks.registry import Registry
+    from benchmarks.instances import Instance
+    from benchmarks.registry import Keep, Registry
 
 
-def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, Any]:
+def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:
     """Run small sizes first; a method that missed the gap at one size is not asked for larger ones."""
     fits, rows, cells = [], [], []
     for dataset in registry.datasets:
         for exponent in registry.exponents:
-            found = _family(registry, dataset, exponent, seed, profile=profile)
-            rows += [dict(o.as_dict(), n=n, dataset=dataset, exponent=exponent) for n, o in found]
+            found = _family(registry, dataset, exponent, seed, keep=keep, profile=profile)
+            rows += [_row(instance, o) for instance, o in found]
             for method in dict.fromkeys(o.method for _, o in found):
-                own = [(n, o) for n, o in found if o.method == method]
+                own = [(instance.n, o) for instance, o in found if o.method == method]
                 fits.append(_fit(dataset, exponent, method, own))
                 cells += [_cells(dataset, exponent, method, n, o) for n, o in own]
     markdown = table(("dataset", "epsilon d", "method", "N", "seconds", "MB on top"), cells) + "\n" + _fit_table(fits)
@@ -39,9 +40,9 @@ def _lines(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[tuple[float, 
 
 
 def _family(
-    registry: Registry, dataset: str, exponent: float, seed: int, *, profile: bool
-) -> list[tuple[int, Outcome]]:
-    found: list[tuple[int, Outcome]] = []
+    registry: Registry, dataset: str, exponent: float, seed: int, *, keep: Keep, profile: bool
+) -> list[tuple[Instance, Outcome]]:
+    found: list[tuple[Instance, Outcome]] = []
     given_up: set[str] = set()
     for instance in registry.instances(seed):
         if instance.dataset != dataset or instance.exponent != exponent:
@@ -55,11 +56,16 @@ def _family(
             repetitions=registry.repetitions,
             profile=profile,
         )
-        found += [(instance.n, o) for o in outcomes]
+        found += [(instance, o) for o in outcomes]
+        keep([_row(instance, o) for o in outcomes])
         given_up |= {o.method for o in outcomes if not o.is_reached}
         for o in outcomes:
             print(f"{instance.name}, {o.method}: {time_cell(o)}, {memory_cell(o)} MB", flush=True)
     return found
+
+
+def _row(instance: Instance, outcome: Outcome) -> dict[str, Any]:
+    return dict(outcome.as_dict(), n=instance.n, dataset=instance.dataset, exponent=instance.exponent)
 
 
 def _fit(dataset: str, exponent: float, method: str, own: list[tuple[int, Outcome]]) -> dict[str, Any]:

@@ -20,13 +20,13 @@ from metricdp.mechanism.sample import cumulative, draw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.registry import Registry
+    from benchmarks.registry import Keep, Registry
 
 DRAWS = 1_000_000
 COPIED = 8_000_000  # floats
 
 
-def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, Any]:  # noqa: ARG001  (the others' signature)
+def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:  # noqa: ARG001  (the others' signature)
     """Measure all in turn on the largest instance; bytes are the least that each must read or write once."""
     instance = Instance("road", max(registry.sizes), registry.n_outputs, 4.0, seed)
     problem = instance.problem()

@@ -13,11 +13,11 @@ from benchmarks.tables import epsilon_cell, memory_cell, ratio_cell, shares_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.registry import Registry
+    from benchmarks.registry import Keep, Registry
     from benchmarks.runs import Outcome
 
 
-def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, Any]:
+def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:
     """Run every instance; give the rows and the tables."""
     outcomes: list[Outcome] = []
     for instance in registry.instances(seed):
@@ -31,6 +31,7 @@ def run(registry: Registry, *, seed: int, profile: bool = False) -> dict[str, An
             profile=profile,
         )
         outcomes += found
+        keep([outcome.as_dict() for outcome in found])
         print(instance.name)
         for outcome in found:
             print(f"  {outcome.method}, gap {100 * outcome.gap:g} %: {time_cell(outcome)}", flush=True)
