@@ -101,9 +101,11 @@ def compared(**fields):
 
 def test_the_verdict_on_auto_counts_only_what_was_decided():
     assert losses([compared()]) == ["- auto took at most 1.3 times the best single method on 1 of 1 instances"]
+    alone = compared(winner="auto")
+    assert losses([alone])[-1].endswith("on 1 of 1 instances")
     unsolved, slow = compared(winner=None, ratio=None), compared(ratio=2.0)
     *lines, verdict = losses([compared(), unsolved, slow, compared(undecided=["columns"])])
-    assert verdict.endswith("on 2 of 4 instances")
+    assert verdict.endswith("on 1 of 3 instances; nobody solved 1 more")
     assert len(lines) == 3
     assert any("no method reached the gap" in line for line in lines)
     assert any("undecided: columns" in line for line in lines)

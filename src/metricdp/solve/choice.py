@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 SMALL, RATHER_SMALL = 5_000, 7_000  # records times outputs
 SPARSE, VERY_SPARSE = 8.0, 5.0  # pairs per record
 WEAK, VERY_WEAK = 3.5, 10.0  # median epsilon d: above it few mDP rows bind, or hardly any
-LARGE = 100_000  # records times outputs: too many for one LP
+MEDIUM, LARGE = 40_000, 100_000  # records times outputs: too many for column generation to be fast, and at all
 ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak privacy
-FINE = 5e-4  # gaps down to it are for first-order iterations; below, they hand over to column generation
+FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 FEW, OWN = 300, 0.95  # records, and the share with an output of their own: kernels alone may be enough
-STRONG = 0.5  # median epsilon d: below it first-order iterations are better than columns down to smaller gaps
-HAND_OVER = {True: 5e-4, False: 3e-3}  # the gap at which they hand over, where privacy is strong and elsewhere
+STEPS_PER_ENTRY = 5.0  # steps for every record and output that first-order iterations may need, or they hand over
 
 
 @dataclass(frozen=True)
@@ -68,15 +67,16 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
     return "first-order, columns", f"{own}, and a gap of {gap:g}"
 
 
-def hand_over_gap(component: Component, gap: float) -> float:
-    """Give the gap at which first-order iterations hand over to column generation."""
-    return max(gap, HAND_OVER[Features.of(component).exponent < STRONG])
+def steps_worth(component: Component) -> float:
+    """Give the number of first-order steps that column generation, which grows faster with the size, is worth."""
+    return STEPS_PER_ENTRY * component.costs.size
 
 
 def _at_weak_privacy(own: Features, gap: float) -> tuple[str, str]:
     if own.size <= RATHER_SMALL and own.density <= VERY_SPARSE:
         return "direct", f"small: {own}"
-    if gap >= ROUGH or own.size > LARGE:
+    is_crowded = own.own_outputs < OWN  # several records share an output: first-order iterations are faster then
+    if gap >= ROUGH or (is_crowded and gap >= FINE) or own.size > (MEDIUM if is_crowded else LARGE):
         return "first-order", str(own)
     if own.exponent >= VERY_WEAK and own.density <= SPARSE:
         return "direct", f"hardly any mDP rows bind: {own}"

@@ -15,7 +15,7 @@ from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
-from metricdp.solve.choice import choose, hand_over_gap
+from metricdp.solve.choice import choose, steps_worth
 from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
 from metricdp.solve.components import Component, ComponentSolution
 from metricdp.solve.direct import DirectOptions, solve_component
@@ -300,6 +300,7 @@ def _first_order(
     stop: Stop,
     checkpoint: Checkpoint | None = None,
     start: ComponentSolution | None = None,
+    most_steps: float = math.inf,
 ) -> ComponentSolution:
     return solve_by_first_order(
         component,
@@ -310,14 +311,18 @@ def _first_order(
         stop=stop,
         checkpoint=checkpoint,
         start=start,
+        most_steps=most_steps,
     )
 
 
 def _first_order_then_columns(
     plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
 ) -> ComponentSolution:
-    """Iterate to a rough gap; its columns and unit-sum duals are where column generation starts."""
-    rough = _first_order(plan, component, gap=hand_over_gap(component, gap), crew=crew, trace=trace, stop=stop)
+    """Iterate; if that is slow, its columns and unit-sum duals are where column generation starts."""
+    enough = steps_worth(component)
+    rough = _first_order(plan, component, gap=gap, crew=crew, trace=trace, stop=stop, most_steps=enough)
+    if stop.is_due or relative_gap(_loss(component, rough), rough.lower_bound) <= gap:
+        return rough
     fine = solve_by_columns(
         component,
         [],

@@ -44,7 +44,8 @@ EXTEND_AFTER, EXTEND_AGAIN = 400, 2.0  # steps before violated pairs are brought
 EXTEND_BY = 0.5  # of the edges, at most
 POLISH_AFTER, POLISH_AGAIN = 250, 1.6  # steps before the bound is polished, and the factor to the next time
 VIOLATED = 1e-5  # probability
-STALLED = 0.02  # of the gap: progress of the bound over a doubling of the steps that is none
+STALLED = 0.02  # of the gap: progress of a bound over a doubling of the steps that is none
+JUDGE_AFTER = 6_000  # steps after which it can be told how many more are needed
 
 
 @dataclass
@@ -74,11 +75,15 @@ def solve_by_first_order(
     stop: Stop,
     checkpoint: Checkpoint | None = None,
     start: ComponentSolution | None = None,
+    most_steps: float = math.inf,
 ) -> ComponentSolution:
-    """Solve one component by first-order iterations; what ``start`` found is the best so far."""
+    """Solve one component by first-order iterations; what ``start`` found is the best so far.
+
+    They end early when it looks as if the gap needed more than ``most_steps`` of them.
+    """
     size = component.graph.n_pairs * component.n_outputs
     polisher = Polisher(component, workers, stop) if size <= options.polish_up_to else None
-    run = Run(component, options, polisher, gap=gap, trace=trace, stop=stop)
+    run = Run(component, options, polisher, gap=gap, trace=trace, stop=stop, most_steps=most_steps)
     if start is not None:
         run.take(start)
     if checkpoint is not None:
@@ -114,8 +119,9 @@ class Run:
         gap: float,
         trace: Trace,
         stop: Stop,
+        most_steps: float = math.inf,
     ) -> None:
-        self.polisher = polisher
+        self.polisher, self.most_steps = polisher, most_steps
         self.component, self.options, self.gap, self.trace, self.stop = component, options, gap, trace, stop
         stretch = min(LARGEST_STRETCH, STRETCH_PER_GAP * gap) if options.stretch is None else options.stretch
         begin = time.perf_counter()
@@ -127,8 +133,8 @@ class Run:
         self.repaired_at = 0
         self.bounds: list[tuple[int, float]] = []  # the lower bound after so many steps
         self.own_bound = self.progress.lower_bound
-        self.stalled_bound, self.stalled_at = 0.0, 0
-        self._has_stopped_rising = self._nothing_is_violated = False
+        self.stalled_at, self.stalled_bound, self.stalled_loss = 0, 0.0, math.inf
+        self._has_stopped = self._nothing_is_violated = False
         self._step_seconds, self._repair_seconds, self._new_steps = 0.0, 0.0, 0
         trace.add(
             stage="edges",
@@ -146,12 +152,18 @@ class Run:
 
     def is_done(self) -> bool:
         """Whether the gap is reached, or cannot be reached by going on."""
-        return self.progress.gap <= self.gap or self.iteration.steps >= self.options.max_iterations or self.is_stalled
+        is_over = self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
+        return self.progress.gap <= self.gap or is_over or self.is_stalled
+
+    def _is_too_slow(self) -> bool:
+        """Whether the gap, which falls like one over the steps, would need more of them than are allowed."""
+        is_known = self.iteration.steps >= JUDGE_AFTER and self.progress.Z is not None
+        return is_known and self.iteration.steps * self.progress.gap > self.most_steps * self.gap
 
     @property
     def is_stalled(self) -> bool:
-        """Whether going on does not raise the bound."""
-        return self._has_stopped_rising and (self._nothing_is_violated or self.iteration.network.has_all_pairs)
+        """Whether going on neither raises the bound nor lowers the loss."""
+        return self._has_stopped and (self._nothing_is_violated or self.iteration.network.has_all_pairs)
 
     def advance(self) -> None:
         """Step until the next check."""
@@ -181,9 +193,10 @@ class Run:
         if self._is_extension_due():
             self._extend()
         if steps >= 2 * max(self.stalled_at, EXTEND_AFTER):
-            rise = self.own_bound - self.stalled_bound
-            self._has_stopped_rising = self.stalled_at > 0 and rise < STALLED * self.gap * progress.lower_bound
-            self.stalled_at, self.stalled_bound = steps, self.own_bound
+            gain = max(self.own_bound - self.stalled_bound, self.stalled_loss - progress.upper_bound)
+            is_known = self.stalled_at > 0 and progress.Z is not None
+            self._has_stopped = is_known and gain < STALLED * self.gap * progress.lower_bound
+            self.stalled_at, self.stalled_bound, self.stalled_loss = steps, self.own_bound, progress.upper_bound
         self.trace.add(
             stage="first-order",
             component=self.component.number,
