@@ -14,6 +14,7 @@ from metricdp.solve.columns.options import ColumnOptions
 from metricdp.solve.columns.tight import tight_mechanism
 from metricdp.solve.components import Component
 from metricdp.solve.executor import workers
+from metricdp.solve.firstorder import loop
 from metricdp.solve.stop import Stop
 
 
@@ -126,3 +127,71 @@ class TestKernelsFirst:
         assert result.lower_bound >= kernel["lower_bound"]
         assert result.status is mdp.Status.OPTIMAL
         assert result.gap <= 1e-3
+
+
+class TestHandOver:
+    """First-order steps go on while they are fast, and hand their columns and duals over when they are not."""
+
+    PROBLEM = mdp.Problem(mdp.data.grid(8, 8), epsilon=1.0, eta=1.5, outputs=40)
+
+    @pytest.fixture(autouse=True)
+    def _not_small(self, monkeypatch):
+        monkeypatch.setattr(choice, "SMALL", 0)
+
+    @staticmethod
+    def stages(result):
+        return {row["stage"] for row in result.trace.rows}
+
+    def test_it_goes_on_where_steps_are_fast(self):
+        result = mdp.solve(self.PROBLEM, gap=4e-4)
+        assert chosen(result) == ["first-order, columns"]
+        assert result.gap <= 4e-4
+        assert "columns" not in self.stages(result)
+
+    def test_it_hands_over_where_steps_are_slow(self, monkeypatch):
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 0.01)
+        monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
+        result = mdp.solve(self.PROBLEM, gap=2e-4)
+        iterated = [row for row in result.trace.rows if row["stage"] == "first-order"]
+        assert 300 <= iterated[-1]["iteration"] < 400  # at the first check from which it can be told
+        assert iterated[-1]["gap"] > 2e-4
+        assert "columns" in self.stages(result)
+        assert result.status is mdp.Status.OPTIMAL
+        assert result.gap <= 2e-4
+        exact = mdp.solve(self.PROBLEM, method="direct", gap=1e-6)
+        assert result.lower_bound <= exact.loss <= result.loss * (1 + 1e-9)
+
+    def test_a_limit_at_the_hand_over_keeps_what_was_found(self, monkeypatch):
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 0.01)
+        monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
+        seen = []
+
+        def stop_when_it_is_slow(row):
+            if row["stage"] == "first-order" and row["iteration"] >= 300:
+                seen.append(row)
+                signal.raise_signal(signal.SIGINT)
+
+        result = mdp.solve(self.PROBLEM, gap=2e-4, listener=stop_when_it_is_slow)
+        assert result.status is mdp.Status.LIMIT
+        assert "columns" not in self.stages(result)
+        assert result.loss <= seen[-1]["upper_bound"] * (1 + 1e-9)
+        assert result.lower_bound >= seen[-1]["lower_bound"] * (1 - 1e-12)
+
+
+class TestPatchesThatFillAll:
+    """Column generation from patches is for graphs in which a patch is a small part."""
+
+    @staticmethod
+    def method(problem: mdp.Problem) -> str:
+        rows = max(problem.graph.components, key=len)
+        part = Component(problem.costs[rows], problem.graph.subgraph(rows), problem.epsilon)
+        return choice.choose(part, 1e-4)[0]
+
+    def test_a_plane_has_small_patches(self):
+        assert self.method(mdp.Problem(mdp.data.grid(15, 20), epsilon=4.0, eta=1.5, outputs=50)) == "columns"
+
+    def test_many_dimensions_do_not(self):
+        points = np.random.default_rng(0).normal(size=(150, 20))
+        problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=4.0, eta=5.0, outputs=50)
+        assert 5 < problem.graph.n_pairs / problem.n_records < 20
+        assert self.method(problem) == "first-order"

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order
+
+from metricdp.solve.columns.patches import patch_members
 
 if TYPE_CHECKING:
     from metricdp.solve.components import Component
@@ -16,11 +19,12 @@ if TYPE_CHECKING:
 SMALL, RATHER_SMALL = 5_000, 7_000  # records times outputs
 SPARSE, VERY_SPARSE = 8.0, 5.0  # pairs per record
 WEAK, VERY_WEAK = 3.5, 10.0  # median epsilon d: above it few mDP rows bind, or hardly any
-MEDIUM, LARGE = 40_000, 100_000  # records times outputs: too many for column generation to be fast, and at all
+MEDIUM, LARGE = 35_000, 100_000  # records times outputs: too many for column generation to be fast, and at all
 ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak privacy
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 FEW, OWN = 300, 0.95  # records, and the share with an output of their own: kernels alone may be enough
+BALL, FILLS = 45, 0.65  # records of a patch, and the share of all that it and its neighbours may be
 STEPS_PER_ENTRY = 5.0  # steps for every record and output that first-order iterations may need, or they hand over
 
 
@@ -59,7 +63,7 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
     if own.exponent >= WEAK:
         if not after_kernels and component.n <= FEW and own.own_outputs >= OWN:
             return "kernel", f"{own}, and nearly every record has an output of its own"
-        return _at_weak_privacy(own, gap)
+        return _at_weak_privacy(component, own, gap)
     if gap >= FINE:
         return "first-order", str(own)
     if own.size <= SMALL and own.density <= SPARSE:
@@ -72,7 +76,7 @@ def steps_worth(component: Component) -> float:
     return STEPS_PER_ENTRY * component.costs.size
 
 
-def _at_weak_privacy(own: Features, gap: float) -> tuple[str, str]:
+def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[str, str]:
     if own.size <= RATHER_SMALL and own.density <= VERY_SPARSE:
         return "direct", f"small: {own}"
     is_crowded = own.own_outputs < OWN  # several records share an output: first-order iterations are faster then
@@ -80,4 +84,12 @@ def _at_weak_privacy(own: Features, gap: float) -> tuple[str, str]:
         return "first-order", str(own)
     if own.exponent >= VERY_WEAK and own.density <= SPARSE:
         return "direct", f"hardly any mDP rows bind: {own}"
+    if is_crowded and _fills_all(component):
+        return "first-order", f"{own}, and every patch with its neighbours is nearly all"
     return "columns", f"few mDP rows bind: {own}"
+
+
+def _fills_all(component: Component) -> bool:
+    """Whether patches are no smaller than the whole, as in many dimensions: column generation starts slowly then."""
+    near = breadth_first_order(component.graph.adjacency, 0, directed=False, return_predecessors=False)[:BALL]
+    return component.n > 2 * BALL and len(patch_members(component, near)) > FILLS * component.n
