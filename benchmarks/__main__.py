@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import secrets
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -113,11 +113,13 @@ def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
             rome=chosen.rome if "rome" in arguments.datasets else (),
         )
     kept = arguments.out / f"{name}.jsonl"
-    kept.unlink(missing_ok=True)
+    if kept.exists():
+        kept.replace(kept.with_suffix(".jsonl.old"))
 
     def keep(rows: list[dict[str, Any]]) -> None:
+        first = [] if kept.exists() else [{**machine(), "seed": seed, "registry": asdict(chosen)}]
         with kept.open("a") as lines:
-            lines.writelines(json.dumps(row) + "\n" for row in rows)
+            lines.writelines(json.dumps(row) + "\n" for row in (*first, *rows))
 
     work = importlib.import_module(f"benchmarks.{module}").run
     return work(chosen, seed=seed, keep=keep, profile=arguments.profile)

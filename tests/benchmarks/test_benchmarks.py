@@ -1,10 +1,13 @@
 """The benchmarks themselves: nobody wins by failing, and figures mean what they say."""
 
+import json
 import math
+import sys
 
 import numpy as np
 import pytest
-from benchmarks.auto import Runs, losses, run_once, undecided
+from benchmarks.__main__ import main
+from benchmarks.auto import Runs, compare, losses, markdown, run, run_once, undecided
 from benchmarks.instances import Instance, rome_nodes
 from benchmarks.judge import judge, satisfied_epsilon
 from benchmarks.processes import run_task
@@ -94,22 +97,85 @@ def test_an_unknown_peer_is_a_failure(tmp_path):
 
 
 def compared(**fields):
-    methods = {"auto": {"choices": ["all: direct (small)"], "processor": [1.0], "is_cut_off": False}}
+    own = {"choices": ["all: direct (small)"], "processor": [1.0], "is_cut_off": False, "reached": True, "gap": 0.0}
+    methods = {"auto": own, "direct": own}
     row = {"instance": "one", "gap": 0.01, "winner": "direct", "ratio": 1.0, "undecided": [], "methods": methods}
     return row | fields
 
 
 def test_the_verdict_on_auto_counts_only_what_was_decided():
-    assert losses([compared()]) == ["- auto took at most 1.3 times the best single method on 1 of 1 instances"]
-    alone = compared(winner="auto")
-    assert losses([alone])[-1].endswith("on 1 of 1 instances")
+    assert losses([compared()]) == ["- auto took at most 1.3 times the best of direct in 1 of 1 comparisons"]
+    assert losses([compared(winner="auto")])[-1].endswith("in 1 of 1 comparisons")
     unsolved, slow = compared(winner=None, ratio=None), compared(ratio=2.0)
     *lines, verdict = losses([compared(), unsolved, slow, compared(undecided=["columns"])])
-    assert verdict.endswith("on 1 of 3 instances; nobody solved 1 more")
+    assert verdict.endswith("in 1 of 3 comparisons; nobody solved 1 more")
     assert len(lines) == 3
     assert any("no method reached the gap" in line for line in lines)
     assert any("undecided: columns" in line for line in lines)
     assert any("auto took all: direct (small)" in line for line in lines)
+
+
+def test_auto_is_compared_with_whom_it_should_be():
+    row = compare(SMALL, ("direct", "auto", "columns"), gap=0.01, limit=30.0, repetitions=2)
+    assert row["winner"] in ("direct", "columns")
+    best, auto = row["methods"][row["winner"]], row["methods"]["auto"]
+    assert row["ratio"] == pytest.approx(np.median(auto["processor"]) / np.median(best["processor"]))
+    assert len(auto["processor"]) == len(best["processor"]) == 2
+    assert SMALL.name in markdown([row])
+
+
+def test_what_auto_alone_reached_is_bounded_by_how_long_the_others_did_not_take(monkeypatch):
+    def solve_or_not(instance, name, runs, *, gap, limit):
+        seconds = 2.0 if name == "auto" else min(limit, 1.9)
+        runs.processor.append(seconds)
+        runs.clock.append(seconds)
+        runs.reached, runs.is_cut_off = name == "auto", name != "auto"
+
+    monkeypatch.setattr("benchmarks.auto.run_once", solve_or_not)
+    row = compare(SMALL, ("direct", "auto"), gap=0.01, limit=30.0, repetitions=1)
+    assert row["winner"] == "auto"
+    assert row["ratio"] == pytest.approx(2.0 / 1.9)
+    assert "at most 1.05 (only auto reached it)" in markdown([row])
+
+
+def test_a_gap_below_one_that_nobody_reached_is_not_tried_and_counts_as_unsolved(monkeypatch):
+    def nobody(instance, name, runs, *, gap, limit):
+        runs.processor.append(limit)
+        runs.clock.append(limit)
+        runs.reached, runs.is_cut_off = False, True
+
+    monkeypatch.setattr("benchmarks.auto.run_once", nobody)
+    small = Registry(datasets=("grid",), sizes=(12,), exponents=(1.0,), gaps=(0.001, 0.01), limit=1.0)
+    kept = []
+    found = run(small, seed=0, keep=kept.extend)
+    assert [row["gap"] for row in found["rows"]] == [0.01, 0.001]
+    assert kept == found["rows"]
+    assert "no method reached the gap" in found["markdown"]
+    assert "not tried: nobody reached a larger gap" in found["markdown"]
+    assert "in 0 of 0 comparisons; nobody solved 2 more" in found["markdown"]
+
+
+def test_auto_alone_is_no_comparison(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "auto", "--quick", "--ours", "auto", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="needs somebody to be compared with"):
+        main()
+
+
+def test_rows_are_kept_as_they_come_and_old_ones_are_not_lost(monkeypatch, tmp_path):
+    def broken(registry, *, seed, keep, profile):
+        keep([{"instance": "one"}])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("benchmarks.auto.run", broken)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "auto", "--quick", "--seed", "7", "--out", str(tmp_path)])
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            main()
+    for name in ("auto.jsonl", "auto.jsonl.old"):
+        about, row = (json.loads(line) for line in (tmp_path / name).read_text().splitlines())
+        assert about["seed"] == 7
+        assert about["registry"]["sizes"] == [100]
+        assert row == {"instance": "one"}
 
 
 def test_an_iterative_peer_has_its_own_finer_run():

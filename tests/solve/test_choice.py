@@ -1,4 +1,4 @@
-"""Kernels in closed form, and what `auto` does with them."""
+"""What `auto` chooses: kernels in closed form first, first-order steps while they are fast, columns after them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 
 import metricdp as mdp
 from metricdp.solve import choice
-from metricdp.solve.columns.loop import _Run
+from metricdp.solve.columns.loop import _Run, solve_by_columns
 from metricdp.solve.columns.options import ColumnOptions
 from metricdp.solve.columns.tight import tight_mechanism
 from metricdp.solve.components import Component
 from metricdp.solve.executor import workers
 from metricdp.solve.firstorder import loop
+from metricdp.solve.result import Trace
 from metricdp.solve.stop import Stop
 
 
@@ -142,27 +143,55 @@ class TestHandOver:
     def stages(result):
         return {row["stage"] for row in result.trace.rows}
 
-    def test_it_goes_on_where_steps_are_fast(self):
+    def test_it_goes_on_where_steps_are_fast(self, monkeypatch):
+        monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", {True: 100.0, False: 100.0})
         result = mdp.solve(self.PROBLEM, gap=4e-4)
         assert chosen(result) == ["first-order, columns"]
         assert result.gap <= 4e-4
+        assert result.iterations > 300  # it was judged, and found to be fast enough
         assert "columns" not in self.stages(result)
 
     def test_it_hands_over_where_steps_are_slow(self, monkeypatch):
-        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 0.01)
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", {True: 0.01, False: 0.01})
         monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
         result = mdp.solve(self.PROBLEM, gap=2e-4)
         iterated = [row for row in result.trace.rows if row["stage"] == "first-order"]
         assert 300 <= iterated[-1]["iteration"] < 400  # at the first check from which it can be told
         assert iterated[-1]["gap"] > 2e-4
+        (handed,) = [row for row in result.trace.rows if row["stage"] == "hand over"]
+        assert handed["iteration"] * handed["gap"] > handed["most_steps"] * 2e-4
         assert "columns" in self.stages(result)
         assert result.status is mdp.Status.OPTIMAL
         assert result.gap <= 2e-4
+        assert result.lower_bound >= iterated[-1]["lower_bound"]
         exact = mdp.solve(self.PROBLEM, method="direct", gap=1e-6)
-        assert result.lower_bound <= exact.loss <= result.loss * (1 + 1e-9)
+        assert result.lower_bound <= exact.loss
+        assert exact.lower_bound <= result.loss
+
+    def test_columns_know_the_bound_that_was_handed_over(self):
+        """A good bound and a good mechanism are enough: there is nothing left to do."""
+        exact = mdp.solve(self.PROBLEM, method="direct", gap=1e-6)
+        component = component_of(self.PROBLEM)
+        with workers(threads=1) as crew:
+            found = solve_by_columns(
+                component,
+                [],
+                options=ColumnOptions(),
+                gap=1e-5,
+                workers=crew,
+                trace=Trace(),
+                stop=Stop(None),
+                first=exact.mechanism.probabilities,
+                centre=component.costs.min(axis=1),
+                known_bound=exact.lower_bound,
+            )
+        assert found.is_complete
+        assert found.iterations == 0
+        assert found.lower_bound == exact.lower_bound
 
     def test_a_limit_at_the_hand_over_keeps_what_was_found(self, monkeypatch):
-        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 0.01)
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", {True: 0.01, False: 0.01})
         monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
         seen = []
 

@@ -1,6 +1,7 @@
 """Which method `auto` takes for a component: from its size, density and privacy, and from the gap.
 
-The numbers come from ``python -m benchmarks auto``; docs/benchmarks.md has the table.
+The numbers come from ``python -m benchmarks auto`` on four datasets with up to 1,000 records; docs/benchmarks.md has
+the comparison, docs/performance.md that of going on and handing over.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order
 
+from metricdp.solve.columns.options import ColumnOptions
 from metricdp.solve.columns.patches import patch_members
 
 if TYPE_CHECKING:
@@ -23,9 +25,10 @@ MEDIUM, LARGE = 35_000, 100_000  # records times outputs: too many for column ge
 ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak privacy
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
-FEW, OWN = 300, 0.95  # records, and the share with an output of their own: kernels alone may be enough
-BALL, FILLS = 45, 0.65  # records of a patch, and the share of all that it and its neighbours may be
-STEPS_PER_ENTRY = 5.0  # steps for every record and output that first-order iterations may need, or they hand over
+FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them: kernels alone may be enough
+STRONG = 0.5  # median epsilon d: below it column generation has a long tail
+FILLS = 0.65  # the share of all records that a patch with its neighbours may be
+STEPS_PER_ENTRY = {True: 6.0, False: 3.0}  # steps for each record and output that column generation is worth, if STRONG
 
 
 @dataclass(frozen=True)
@@ -64,16 +67,16 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
         if not after_kernels and component.n <= FEW and own.own_outputs >= OWN:
             return "kernel", f"{own}, and nearly every record has an output of its own"
         return _at_weak_privacy(component, own, gap)
-    if gap >= FINE:
+    if gap >= FINE or own.size > LARGE:
         return "first-order", str(own)
     if own.size <= SMALL and own.density <= SPARSE:
         return "direct", f"small and sparse: {own}"
     return "first-order, columns", f"{own}, and a gap of {gap:g}"
 
 
-def steps_worth(component: Component) -> float:
-    """Give the number of first-order steps that column generation, which grows faster with the size, is worth."""
-    return STEPS_PER_ENTRY * component.costs.size
+def most_first_order_steps(component: Component) -> float:
+    """Give the number of steps that column generation, whose time grows faster with the size, is worth."""
+    return STEPS_PER_ENTRY[Features.of(component).exponent < STRONG] * component.costs.size
 
 
 def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[str, str]:
@@ -85,11 +88,17 @@ def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[s
     if own.exponent >= VERY_WEAK and own.density <= SPARSE:
         return "direct", f"hardly any mDP rows bind: {own}"
     if is_crowded and _fills_all(component):
-        return "first-order", f"{own}, and every patch with its neighbours is nearly all"
+        return "first-order", f"{own}, and a patch with its neighbours is most of it"
     return "columns", f"few mDP rows bind: {own}"
 
 
 def _fills_all(component: Component) -> bool:
-    """Whether patches are no smaller than the whole, as in many dimensions: column generation starts slowly then."""
-    near = breadth_first_order(component.graph.adjacency, 0, directed=False, return_predecessors=False)[:BALL]
-    return component.n > 2 * BALL and len(patch_members(component, near)) > FILLS * component.n
+    """Whether a patch with its neighbours is most of the whole, as in many dimensions: columns start slowly then."""
+    size, graph = ColumnOptions().records_per_patch, component.graph
+    if component.n <= 2 * size:
+        return False
+    grown = []
+    for first in (0, component.n // 3, 2 * component.n // 3):
+        ball = breadth_first_order(graph.adjacency, first, directed=False, return_predecessors=False)[:size]
+        grown.append(len(patch_members(component, ball)))
+    return float(np.median(grown)) > FILLS * component.n

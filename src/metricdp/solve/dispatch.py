@@ -15,7 +15,7 @@ from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
-from metricdp.solve.choice import choose, steps_worth
+from metricdp.solve.choice import choose, most_first_order_steps
 from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
 from metricdp.solve.components import Component, ComponentSolution
 from metricdp.solve.direct import DirectOptions, solve_component
@@ -212,7 +212,7 @@ def _solve_one(  # noqa: PLR0911  (one return per method)
         return _first_order_then_columns(plan, component, gap=gap, crew=crew, trace=trace, stop=stop)
     if method == "columns":
         first = kernels.Z if kernels is not None else None if plan.first is None else plan.first[groups]
-        found = solve_by_columns(
+        return solve_by_columns(
             component,
             plan.pieces(component, groups),
             options=plan.columns,
@@ -221,9 +221,9 @@ def _solve_one(  # noqa: PLR0911  (one return per method)
             trace=trace,
             stop=stop,
             first=first,
+            known_bound=0.0 if kernels is None else kernels.lower_bound,
             checkpoint=plan.checkpoint,
         )
-        return found if kernels is None else _with_bound(found, kernels.lower_bound)
     if method == "benders" and part is not None:
         return solve_by_benders(
             component,
@@ -319,10 +319,12 @@ def _first_order_then_columns(
     plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
 ) -> ComponentSolution:
     """Iterate; if that is slow, its columns and unit-sum duals are where column generation starts."""
-    enough = steps_worth(component)
-    rough = _first_order(plan, component, gap=gap, crew=crew, trace=trace, stop=stop, most_steps=enough)
-    if stop.is_due or relative_gap(_loss(component, rough), rough.lower_bound) <= gap:
-        return rough
+    most = min(most_first_order_steps(component), plan.first_order.max_iterations)
+    rough = _first_order(plan, component, gap=gap, crew=crew, trace=trace, stop=stop, most_steps=most)
+    reached = relative_gap(_loss(component, rough), rough.lower_bound)
+    if reached <= gap or stop.is_due:
+        return replace(rough, is_complete=reached <= gap)
+    trace.add(stage="hand over", component=component.number, iteration=rough.iterations, gap=reached, most_steps=most)
     fine = solve_by_columns(
         component,
         [],
@@ -333,5 +335,6 @@ def _first_order_then_columns(
         stop=stop,
         first=rough.Z,
         centre=rough.unit_duals,
+        known_bound=rough.lower_bound,
     )
-    return replace(_with_bound(fine, rough.lower_bound), iterations=rough.iterations + fine.iterations)
+    return replace(fine, iterations=rough.iterations + fine.iterations)

@@ -53,11 +53,17 @@ class Progress:
     Z: NDArray[np.float64] | None = None
     y: NDArray[np.float64] | None = None
     round: int = -1
+    known_bound: float = 0.0  # of another solver: it counts for the gap, and not for what a round gained
+
+    @property
+    def best_bound(self) -> float:
+        """The better of both lower bounds."""
+        return max(self.lower_bound, self.known_bound)
 
     @property
     def gap(self) -> float:
         """The relative gap."""
-        return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.lower_bound)
+        return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.best_bound)
 
 
 def solve_by_columns(
@@ -71,15 +77,17 @@ def solve_by_columns(
     stop: Stop,
     first: NDArray[np.float64] | None = None,
     centre: NDArray[np.float64] | None = None,
+    known_bound: float = 0.0,
     checkpoint: Checkpoint | None = None,
 ) -> ComponentSolution:
     """Solve one component by column generation.
 
     It starts from ``pieces`` of the component that are solved apart, or around the unit-sum duals ``centre`` if another
-    solver has found some; and from the columns of the matrix ``first`` if there is one.
+    solver has found some; and from the columns of the matrix ``first`` if there is one. ``known_bound`` is the lower
+    bound of that solver.
     """
     run = _Run(component, options, workers, stop)
-    progress = Progress()
+    progress = Progress(known_bound=known_bound)
     try:
         if first is not None:
             run.try_mechanism(first, progress)
@@ -104,7 +112,7 @@ def solve_by_columns(
     finally:
         forget_run(run.name)
     Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    return ComponentSolution(Z, progress.lower_bound, progress.gap <= gap, progress.round + 1, len(run.pool))
+    return ComponentSolution(Z, progress.best_bound, progress.gap <= gap, progress.round + 1, len(run.pool))
 
 
 def solve_by_kernels(
@@ -276,7 +284,7 @@ class _Run:
     def figures(self, progress: Progress) -> dict[str, float]:
         """Give what the trace shows of the bounds."""
         return {
-            "lower_bound": progress.lower_bound,
+            "lower_bound": progress.best_bound,
             "upper_bound": progress.upper_bound,
             "gap": progress.gap,
             "columns": len(self.pool),

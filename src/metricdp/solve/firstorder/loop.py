@@ -133,6 +133,7 @@ class Run:
         self.repaired_at = 0
         self.bounds: list[tuple[int, float]] = []  # the lower bound after so many steps
         self.own_bound = self.progress.lower_bound
+        self.own_loss = math.inf
         self.stalled_at, self.stalled_bound, self.stalled_loss = 0, 0.0, math.inf
         self._has_stopped = self._nothing_is_violated = False
         self._step_seconds, self._repair_seconds, self._new_steps = 0.0, 0.0, 0
@@ -192,11 +193,10 @@ class Run:
             self.repair()
         if self._is_extension_due():
             self._extend()
-        if steps >= 2 * max(self.stalled_at, EXTEND_AFTER):
-            gain = max(self.own_bound - self.stalled_bound, self.stalled_loss - progress.upper_bound)
-            is_known = self.stalled_at > 0 and progress.Z is not None
-            self._has_stopped = is_known and gain < STALLED * self.gap * progress.lower_bound
-            self.stalled_at, self.stalled_bound, self.stalled_loss = steps, self.own_bound, progress.upper_bound
+        if steps >= 2 * max(self.stalled_at, EXTEND_AFTER) and self.repaired_at > self.stalled_at:
+            gain = max(self.own_bound - self.stalled_bound, self.stalled_loss - self.own_loss)
+            self._has_stopped = self.stalled_at > 0 and gain < STALLED * self.gap * progress.lower_bound
+            self.stalled_at, self.stalled_bound, self.stalled_loss = steps, self.own_bound, self.own_loss
         self.trace.add(
             stage="first-order",
             component=self.component.number,
@@ -212,7 +212,7 @@ class Run:
         )
 
     def _raise(self, bound: float) -> None:
-        """Take a bound of the iterations' own: whether they stall is not to be judged by what another solver found."""
+        """Take a bound of the iterations' own: whether they stall is not for another solver's bounds to say."""
         self.own_bound = max(self.own_bound, bound)
         self.progress.lower_bound = max(self.progress.lower_bound, bound)
 
@@ -267,6 +267,8 @@ class Run:
             is_due=lambda: self.stop.is_due,
         )
         loss = self._loss(Z)
+        if rows is None:
+            self.own_loss = min(self.own_loss, loss)
         if loss < self.progress.upper_bound:
             self.progress.upper_bound, self.progress.Z = loss, Z
         self.is_repaired = True
