@@ -60,6 +60,7 @@ CHOICES = {
     "kernels are not enough": (Instance("road", 60, 60, 3.6, 1), 0.001, ["kernel", "direct"]),
     "strong privacy": (Instance("road", 48, 24, 0.5), 0.01, ["first-order"]),
     "a small gap": (Instance("road", 120, 48, 0.5), 2e-4, ["first-order, columns"]),
+    "a small gap of a small problem, strong privacy": (Instance("road", 48, 24, 0.2), 2e-4, ["first-order, columns"]),
     "a small gap of a small problem": (Instance("road", 48, 24, 1.0), 2e-4, ["direct"]),
     "a gap of 0.1 % at weak privacy": (Instance("road", 200, 48, 4.0), 1e-3, ["first-order"]),
     "a small gap at weak privacy": (Instance("road", 200, 48, 4.0), 2e-4, ["columns"]),

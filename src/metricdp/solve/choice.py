@@ -26,7 +26,7 @@ ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak priv
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them: kernels alone may be enough
-STRONG = 0.5  # median epsilon d: below it column generation has a long tail
+STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column generation has a long tail
 FILLS = 0.65  # the share of all records that a patch with its neighbours may be
 STEPS_PER_ENTRY = {True: 6.0, False: 3.0}  # steps for each record and output that column generation is worth, if STRONG
 
@@ -69,7 +69,7 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
         return _at_weak_privacy(component, own, gap)
     if gap >= FINE or own.size > LARGE:
         return "first-order", str(own)
-    if own.size <= SMALL and own.density <= SPARSE:
+    if own.size <= SMALL and own.density <= SPARSE and own.exponent >= STRONG:
         return "direct", f"small and sparse: {own}"
     return "first-order, columns", f"{own}, and a gap of {gap:g}"
 
