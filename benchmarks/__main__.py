@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks import registry
 from benchmarks.methods import METHODS
+from benchmarks.peers import PEERS
 
 REGISTERED = {
     "peers": ("versus", registry.PEERS_FULL, registry.PEERS_QUICK),
@@ -25,11 +26,11 @@ REGISTERED = {
 }
 OTHERS = ("columns", "decomposition", "direct_rows", "privacy_rates", "scaling")  # studies of one part of the library
 NAMES = (*REGISTERED, *OTHERS)
-NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "sizes", "exponents", "gaps")
+NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps")
 USED = {
     "peers": set(NARROWING),
     "growth": set(NARROWING) - {"gaps"},
-    "auto": set(NARROWING),
+    "auto": set(NARROWING) - {"peers"},
     "rates": {"seed", "repetitions", "sizes"},
     "others": set(),
 }
@@ -71,6 +72,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--ours", nargs="+", choices=tuple(METHODS), metavar="METHOD", help="only these methods of ours"
     )
+    parser.add_argument("--peers", nargs="+", choices=tuple(PEERS), metavar="PEER", help="only these peers")
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of records")
     parser.add_argument("--exponents", nargs="+", type=float, help="epsilon times the median neighbour distance")
     parser.add_argument("--gaps", nargs="+", type=float, help="certified gaps to reach, for example 0.01 0.001")
@@ -103,7 +105,7 @@ def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     for option in ("limit", "repetitions"):
         if getattr(arguments, option) is not None:
             chosen = replace(chosen, **{option: getattr(arguments, option)})
-    for option in ("datasets", "sizes", "exponents", "gaps", "ours"):
+    for option in ("datasets", "sizes", "exponents", "gaps", "ours", "peers"):
         if getattr(arguments, option) is not None:
             chosen = replace(chosen, **{option: tuple(getattr(arguments, option))})
     if arguments.datasets is not None:
