@@ -28,7 +28,7 @@ TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a 
 FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them: kernels alone may be enough
 STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column generation has a long tail
 FILLS = 0.65  # the share of all records that a patch with its neighbours may be
-STEPS_PER_ENTRY = {True: 6.0, False: 3.0}  # steps for each record and output that column generation is worth, if STRONG
+STEPS_PER_ENTRY = {True: 10.0, False: 3.0}  # steps for each record and output that column generation is worth, if STRONG
 
 
 @dataclass(frozen=True)
