@@ -224,3 +224,18 @@ class TestPatchesThatFillAll:
         problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=4.0, eta=5.0, outputs=50)
         assert 5 < problem.graph.n_pairs / problem.n_records < 20
         assert self.method(problem) == "first-order"
+
+
+class TestMostFirstOrderSteps:
+    """How long first-order steps may go on before columns take over."""
+
+    @pytest.mark.parametrize(("epsilon", "per_entry"), [(0.1, 10.0), (1.0, 3.0)])
+    def test_it_grows_with_the_size(self, epsilon, per_entry):
+        component = component_of(mdp.Problem(mdp.data.grid(6, 6), epsilon=epsilon, eta=1.5, outputs=20))
+        assert choice.most_first_order_steps(component, 200_000) == per_entry * 36 * 20
+        assert choice.most_first_order_steps(component, 100) == 100
+
+    @pytest.mark.parametrize(("epsilon", "most"), [(0.1, np.inf), (1.0, 3.0 * 18_000)])
+    def test_not_for_large_ones_at_strong_privacy(self, epsilon, most):
+        component = component_of(mdp.Problem(mdp.data.grid(15, 20), epsilon=epsilon, eta=1.5, outputs=60))
+        assert choice.most_first_order_steps(component, 200_000) == most

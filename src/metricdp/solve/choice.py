@@ -6,6 +6,7 @@ the comparison, docs/performance.md that of going on and handing over.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,15 @@ ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak priv
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them: kernels alone may be enough
-STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column generation has a long tail
+STRONG, NOT_SMALL = (
+    0.5,
+    15_000,
+)  # median epsilon d below which many mDP rows bind; from this size on columns do not help
 FILLS = 0.65  # the share of all records that a patch with its neighbours may be
-STEPS_PER_ENTRY = {True: 10.0, False: 3.0}  # steps for each record and output that column generation is worth, if STRONG
+STEPS_PER_ENTRY = {
+    True: 10.0,
+    False: 3.0,
+}  # steps for each record and output that column generation is worth, if STRONG
 
 
 @dataclass(frozen=True)
@@ -74,9 +81,12 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
     return "first-order, columns", f"{own}, and a gap of {gap:g}"
 
 
-def most_first_order_steps(component: Component) -> float:
+def most_first_order_steps(component: Component, max_iterations: int) -> float:
     """Give the number of steps that column generation, whose time grows faster with the size, is worth."""
-    return STEPS_PER_ENTRY[Features.of(component).exponent < STRONG] * component.costs.size
+    own = Features.of(component)
+    if own.exponent < STRONG and own.size > NOT_SMALL:
+        return math.inf
+    return min(STEPS_PER_ENTRY[own.exponent < STRONG] * own.size, max_iterations)
 
 
 def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[str, str]:

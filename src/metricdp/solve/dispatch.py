@@ -319,7 +319,7 @@ def _first_order_then_columns(
     plan: Plan, component: Component, *, gap: float, crew: Workers, trace: Trace, stop: Stop
 ) -> ComponentSolution:
     """Iterate; if that is slow, its columns and unit-sum duals are where column generation starts."""
-    most = min(most_first_order_steps(component), plan.first_order.max_iterations)
+    most = most_first_order_steps(component, plan.first_order.max_iterations)
     rough = _first_order(plan, component, gap=gap, crew=crew, trace=trace, stop=stop, most_steps=most)
     reached = relative_gap(_loss(component, rough), rough.lower_bound)
     if reached <= gap or stop.is_due:
