@@ -27,15 +27,10 @@ ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak priv
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
 FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them: kernels alone may be enough
-STRONG, NOT_SMALL = (
-    0.5,
-    15_000,
-)  # median epsilon d below which many mDP rows bind; from this size on columns do not help
+STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column generation has a long tail
+NOT_SMALL = 15_000  # records times outputs: from it on, column generation is of no help at strong privacy
 FILLS = 0.65  # the share of all records that a patch with its neighbours may be
-STEPS_PER_ENTRY = {
-    True: 10.0,
-    False: 3.0,
-}  # steps for each record and output that column generation is worth, if STRONG
+STEPS_PER_ENTRY = {True: 10.0, False: 3.0}  # where privacy is STRONG and elsewhere: steps that columns are worth
 
 
 @dataclass(frozen=True)
