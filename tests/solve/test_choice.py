@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
+from metricdp.paper.datasets import Datasets
 from metricdp.solve import choice
-from metricdp.solve.columns.loop import _Run, solve_by_columns
+from metricdp.solve.columns.loop import _Run, solve_by_columns, solve_by_kernels
 from metricdp.solve.columns.options import ColumnOptions
-from metricdp.solve.columns.tight import tight_mechanism
+from metricdp.solve.columns.tight import guessed_gap, tight_mechanism
 from metricdp.solve.components import Component
 from metricdp.solve.executor import workers
 from metricdp.solve.firstorder import loop
@@ -66,12 +67,18 @@ class TestTightMechanism:
 class TestKernelsFirst:
     """A first try at weak privacy, and never the last word if it is not enough."""
 
+    @pytest.fixture
+    def hopeful(self, monkeypatch):
+        """Kernels are tried although it was guessed that they are not enough."""
+        monkeypatch.setattr(choice, "guessed_gap", lambda _: 0.0)
+
     def test_kernels_alone(self):
         result = mdp.solve(grid_problem(4.0), gap=0.01)
         assert chosen(result) == ["kernel"]
         assert result.status is mdp.Status.OPTIMAL
         assert result.gap <= 0.01
 
+    @pytest.mark.usefixtures("hopeful")
     def test_kernels_then_another_method(self, monkeypatch):
         monkeypatch.setattr(choice, "RATHER_SMALL", 0)
         problem = mdp.Problem(mdp.data.road("gothenburg", n=60, seed=2), epsilon=2.0, eta=2.0, outputs=60)
@@ -87,6 +94,7 @@ class TestKernelsFirst:
         assert result.lower_bound <= exact.loss
         assert result.loss <= exact.loss * 1.0102
 
+    @pytest.mark.usefixtures("hopeful")
     def test_what_kernels_proved_outlives_a_limit(self):
         """Stopped when the second method is chosen: the kernels' mechanism and bound are what comes out."""
         records = mdp.data.grid(6, 6)
@@ -116,6 +124,7 @@ class TestKernelsFirst:
     def test_not_for_tiny_gaps(self):
         assert "kernel" not in chosen(mdp.solve(grid_problem(4.0), gap=1e-6))
 
+    @pytest.mark.usefixtures("hopeful")
     @pytest.mark.parametrize(("small", "method"), [(7_000, "direct"), (0, "columns")])
     def test_what_comes_after_kernels_at_a_small_gap(self, small, method, monkeypatch):
         monkeypatch.setattr(choice, "RATHER_SMALL", small)
@@ -239,3 +248,36 @@ class TestMostFirstOrderSteps:
     def test_not_for_large_ones_at_strong_privacy(self, epsilon, most):
         component = component_of(mdp.Problem(mdp.data.grid(15, 20), epsilon=epsilon, eta=1.5, outputs=60))
         assert choice.most_first_order_steps(component, 200_000) == most
+
+
+class TestGuessedGap:
+    """Whether kernels will do is guessed before they are tried: in many dimensions they never do."""
+
+    @staticmethod
+    def guessed_and_found(problem: mdp.Problem) -> tuple[float, float]:
+        rows = max(problem.graph.components, key=len)
+        part = Component(problem.costs[rows], problem.graph.subgraph(rows), problem.epsilon)
+        with workers(threads=1) as crew:
+            found = solve_by_kernels(part, workers=crew, trace=Trace(), stop=Stop(None), options=ColumnOptions())
+        loss = float((part.costs * found.Z).sum())
+        return guessed_gap(part), (loss - found.lower_bound) / loss
+
+    def test_nothing_is_missing_on_a_grid(self):
+        guessed, found = self.guessed_and_found(grid_problem(4.0))
+        assert guessed == 0.0
+        assert found < 1e-6
+
+    @pytest.mark.parametrize("seed", [5, 6, 7])
+    def test_words_are_seen_to_be_far_off(self, seed):
+        guessed, found = self.guessed_and_found(
+            Datasets().problem("text", n=60, outputs=60, instance=seed, epsilon=0.85)
+        )
+        assert found > 0.02
+        assert 0.02 < guessed < 2 * found
+
+    def test_words_are_not_for_kernels(self):
+        problem = Datasets().problem("text", n=60, outputs=60, instance=5, epsilon=0.85)
+        assert "kernel" not in chosen(mdp.solve(problem, gap=0.01))
+
+    def test_no_guess_where_records_share_an_output(self):
+        assert guessed_gap(component_of(grid_problem(4.0, outputs=20))) == 0.0

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from metricdp.solve.columns.options import ColumnOptions
 from metricdp.solve.columns.patches import patch_members
+from metricdp.solve.columns.tight import guessed_gap
 
 if TYPE_CHECKING:
     from metricdp.solve.components import Component
@@ -66,7 +67,8 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
     if own.exponent >= WEAK:
-        if not after_kernels and component.n <= FEW and own.own_outputs >= OWN:
+        may_do = not after_kernels and component.n <= FEW and own.own_outputs >= OWN
+        if may_do and guessed_gap(component) <= gap:
             return "kernel", f"{own}, and nearly every record has an output of its own"
         return _at_weak_privacy(component, own, gap)
     if gap >= FINE or own.size > LARGE:
