@@ -37,13 +37,13 @@ def _tight(component: Component) -> _Tight | None:
     kernels = np.exp(-component.epsilon * component.graph.path_distances(np.arange(component.n)))
     costs = kernels.T @ component.costs
     try:
-        weights: NDArray[np.float64] = np.linalg.solve(kernels, np.ones(component.n))
+        weights = np.linalg.solve(kernels, np.ones(component.n))
         duals = np.linalg.solve(kernels.T, costs.min(axis=1))
     except np.linalg.LinAlgError:  # records so near that their kernels agree
         return None
     if not (np.isfinite(duals).all() and (weights >= 0.0).all()):
         return None
-    return _Tight(kernels, costs, weights, duals)
+    return _Tight(kernels, costs, weights.astype(np.float64, copy=False), duals)
 
 
 def tight_mechanism(component: Component) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
