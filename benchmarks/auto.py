@@ -78,16 +78,7 @@ def compare(
     instance: Instance, contestants: tuple[str, ...], *, gap: float, limit: float, repetitions: int
 ) -> dict[str, Any]:
     """Run all contestants on one instance; give the row of the table."""
-    problem = instance.problem()
-    graph = problem.graph
-    found: dict[str, Runs] = {}
-    best = best_clock = limit
-    for name in contestants:
-        runs = found[name] = Runs()
-        times = CUT_OFF_AUTO if name == "auto" else CUT_OFF
-        run_once(instance, name, runs, gap=gap, limit=min(limit, times * best_clock + GRACE))
-        if runs.reached:
-            best, best_clock = min(best, runs.seconds), min(best_clock, runs.clock[0])
+    found, best, best_clock = _first_round(instance, contestants, gap=gap, limit=limit)
     near = [name for name, runs in found.items() if runs.reached and runs.seconds <= NEAR * best]
     for name in undecided(found):  # once more, with time enough to tell on a busy machine
         found[name] = Runs()
@@ -99,13 +90,39 @@ def compare(
     for _ in range(repetitions - 1) if best < min(limit, LONG) else ():
         for name in again:
             run_once(instance, name, found[name], gap=gap, limit=limit)
+    winner, ratio = _winner(found)
+    outcome = {"gap": gap, "winner": winner, "undecided": undecided(found), "ratio": ratio}
+    return _features(instance) | outcome | {"methods": {name: vars(runs) for name, runs in found.items()}}
+
+
+def _first_round(
+    instance: Instance, contestants: tuple[str, ...], *, gap: float, limit: float
+) -> tuple[dict[str, Runs], float, float]:
+    """Run everybody once with the time of the best so far; give that time on the processor and on the clock, too."""
+    found: dict[str, Runs] = {}
+    best = best_clock = limit
+    for name in contestants:
+        runs = found[name] = Runs()
+        times = CUT_OFF_AUTO if name == "auto" else CUT_OFF
+        run_once(instance, name, runs, gap=gap, limit=min(limit, times * best_clock + GRACE))
+        if runs.reached:
+            best, best_clock = min(best, runs.seconds), min(best_clock, runs.clock[0])
+    return found, best, best_clock
+
+
+def _winner(found: dict[str, Runs]) -> tuple[str | None, float | None]:
+    """Give the best single method, and how many times its seconds auto took."""
     reached = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
     if not reached and found["auto"].reached:  # all that is known of the others is how long they did not take
         cut_off = [runs.seconds for name, runs in found.items() if name != "auto" and runs.is_cut_off]
         reached = {"auto": min(cut_off, default=found["auto"].seconds)}
     winner = min(reached, key=lambda name: reached[name]) if reached else None
-    ratio = found["auto"].seconds / reached[winner] if winner and found["auto"].reached else None
-    lengths = graph.distances
+    return winner, found["auto"].seconds / reached[winner] if winner and found["auto"].reached else None
+
+
+def _features(instance: Instance) -> dict[str, Any]:
+    problem = instance.problem()
+    graph = problem.graph
     return {
         "instance": instance.name,
         "dataset": instance.dataset,
@@ -113,16 +130,11 @@ def compare(
         "outputs": instance.n_outputs,
         "exponent": instance.exponent,
         "seed": instance.seed,
-        "gap": gap,
         "pairs": graph.n_pairs,
         "pairs_per_record": graph.n_pairs / graph.n,
         "largest_component": max(len(rows) for rows in graph.components),
         "components": graph.n_components,
-        "exponents": [float(problem.epsilon * lengths.min()), float(problem.epsilon * lengths.max())],
-        "winner": winner,
-        "undecided": undecided(found),
-        "ratio": ratio,
-        "methods": {name: vars(runs) for name, runs in found.items()},
+        "exponents": [float(problem.epsilon * end) for end in (graph.distances.min(), graph.distances.max())],
     }
 
 

@@ -154,7 +154,7 @@ class TestHandOver:
 
     def test_it_goes_on_where_steps_are_fast(self, monkeypatch):
         monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
-        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", {True: 100.0, False: 100.0})
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 100.0)
         result = mdp.solve(self.PROBLEM, gap=4e-4)
         assert chosen(result) == ["first-order, columns"]
         assert result.gap <= 4e-4
@@ -162,7 +162,7 @@ class TestHandOver:
         assert "columns" not in self.stages(result)
 
     def test_it_hands_over_where_steps_are_slow(self, monkeypatch):
-        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", {True: 0.01, False: 0.01})
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 0.01)
         monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
         result = mdp.solve(self.PROBLEM, gap=2e-4)
         iterated = [row for row in result.trace.rows if row["stage"] == "first-order"]
@@ -200,7 +200,7 @@ class TestHandOver:
         assert found.lower_bound == exact.lower_bound
 
     def test_a_limit_at_the_hand_over_keeps_what_was_found(self, monkeypatch):
-        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", {True: 0.01, False: 0.01})
+        monkeypatch.setattr(choice, "STEPS_PER_ENTRY", 0.01)
         monkeypatch.setattr(loop, "JUDGE_AFTER", 300)
         seen = []
 

@@ -31,7 +31,7 @@ FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them
 STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column generation has a long tail
 NOT_SMALL = 15_000  # records times outputs: from it on, column generation is of no help at strong privacy
 FILLS = 0.65  # the share of all records that a patch with its neighbours may be
-STEPS_PER_ENTRY = {True: 10.0, False: 3.0}  # where privacy is STRONG and elsewhere: steps that columns are worth
+STEPS_PER_ENTRY, STEPS_IF_STRONG = 3.0, 10.0  # for each record and output: first-order steps that columns are worth
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,10 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
 def most_first_order_steps(component: Component, max_iterations: int) -> float:
     """Give the number of steps that column generation, whose time grows faster with the size, is worth."""
     own = Features.of(component)
-    if own.exponent < STRONG and own.size > NOT_SMALL:
+    is_strong = own.exponent < STRONG
+    if is_strong and own.size > NOT_SMALL:
         return math.inf
-    return min(STEPS_PER_ENTRY[own.exponent < STRONG] * own.size, max_iterations)
+    return min((STEPS_IF_STRONG if is_strong else STEPS_PER_ENTRY) * own.size, max_iterations)
 
 
 def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[str, str]:

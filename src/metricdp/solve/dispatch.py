@@ -279,11 +279,7 @@ def _better(component: Component, found: ComponentSolution, kernels: ComponentSo
     """Put a linear program's answer and the kernels' together: kernels are private, what was cut off need not be."""
     has_better_rows = found.is_complete and _loss(component, found) <= _loss(component, kernels)
     rows = found.Z if has_better_rows else kernels.Z
-    return _with_bound(replace(found, Z=rows), kernels.lower_bound)
-
-
-def _with_bound(found: ComponentSolution, bound: float) -> ComponentSolution:
-    return replace(found, lower_bound=max(found.lower_bound, bound))
+    return replace(found, Z=rows, lower_bound=max(found.lower_bound, kernels.lower_bound))
 
 
 def _loss(component: Component, found: ComponentSolution) -> float:
