@@ -9,7 +9,10 @@ import pytest
 from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
+from metricdp.errors import SolverError
 from metricdp.partition import PARTITIONERS
+from metricdp.solve.benders.blocks import Block
+from metricdp.solve.benders.master import Master
 
 FACADE = importlib.import_module("metricdp.solve.dispatch")
 CASES = [
@@ -104,3 +107,39 @@ def test_unknown_partitioner_and_acceleration():
         mdp.solve(small_problem("grid", seed=0), method="benders", partition="magic")
     with pytest.raises(mdp.InputError, match="unknown acceleration 'magic'"):
         mdp.BendersOptions().without("magic")
+
+
+def test_a_record_without_a_path_inside_the_block_bounds_nothing():
+    """The solver's zero is sometimes a little below zero; it once gave infinite coefficients."""
+    block = Block(
+        number=0,
+        internal=np.array([0]),
+        attached=np.array([1, 2]),
+        exponents=np.array([[1.0, np.inf]]),
+        tail=np.zeros(0, dtype=np.int64),
+        head=np.zeros(0, dtype=np.int64),
+        edge_exponents=np.zeros(0),
+        costs=np.zeros((1, 2)),
+    )
+    bounds = block.bounds(np.array([[0.2, 0.8], [-1e-13, 1.0]]))
+    np.testing.assert_allclose(bounds.upper, [[0.2 * np.e, 1.0]])
+    np.testing.assert_allclose(bounds.lower, [[0.2 / np.e, 0.8 / np.e]])
+    np.testing.assert_array_equal(bounds.from_above, [[0, -1]])
+    np.testing.assert_array_equal(bounds.from_below, [[0, 0]])
+
+
+def test_a_master_that_gives_up_is_no_limit(monkeypatch):
+    """What was proved stands, and the status says that it was not a limit that ended the run."""
+    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
+
+    def give_up(self, stop, is_enough):
+        raise SolverError("the LP solver gave up: Unknown")
+
+    monkeypatch.setattr(Master, "solve", give_up)
+    problem = small_problem("grid", seed=1, n=24, outputs=6, exponent=1.5)
+    result = mdp.solve(problem, method="benders", gap=1e-6, n_blocks=4, seed=1)
+    assert result.status is mdp.Status.FAILED
+    assert result.mechanism.certificate.privacy.certified
+    assert [row["reason"] for row in result.trace.rows if row["stage"] == "gave up"] == [
+        "the master: the LP solver gave up: Unknown"
+    ]

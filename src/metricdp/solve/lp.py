@@ -32,6 +32,7 @@ LISTEN_SECONDS = 0.05
 GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO can be deaf for a minute
 ATTEMPTS = 4
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+DEVEX = 1  # steepest-edge weights are computed anew after rows were added, one solve a row: more than all iterations
 FIRST_PATIENCE = 2.0
 HOT_AGAINST_COLD = 3.0
 STOPPED = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
@@ -79,6 +80,7 @@ class LinearProgram:
         self._set("primal_feasibility_tolerance", tolerance)
         self._set("dual_feasibility_tolerance", tolerance)
         self._set("solver", algorithm)
+        self._set("simplex_dual_edge_weight_strategy", DEVEX)
         self.is_primal = is_primal
         if algorithm != "simplex":
             self._set("run_crossover", "off")

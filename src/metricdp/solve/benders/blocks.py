@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from metricdp.partition import Partition
     from metricdp.solve.components import Component
 
+REACH = 32.0  # a record at a larger exponent bounds nothing: even a probability of 1e-13 may grow to 1 there
 PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
 
 
@@ -53,8 +54,11 @@ class Block:
         if len(self.attached) == 0:
             nobody = np.full((n, K), -1)
             return Bounds(np.zeros((n, K)), np.ones((n, K)), nobody, nobody)
-        factor = np.exp(-np.minimum(self.exponents, 700.0))[:, :, None]
-        lower, upper = factor * z[None, :, :], z[None, :, :] / factor
+        # the solver's zero may be a little below zero: without REACH it would forbid what it has no path to
+        is_near = (self.exponents < REACH)[:, :, None]
+        factor = np.exp(-np.minimum(self.exponents, REACH))[:, :, None]
+        rows = np.maximum(z, 0.0)[None, :, :]
+        lower, upper = np.where(is_near, factor * rows, 0.0), np.where(is_near, rows / factor, np.inf)
         from_below, from_above = lower.argmax(axis=1), upper.argmin(axis=1)
         low = np.take_along_axis(lower, from_below[:, None, :], axis=1)[:, 0, :]
         high = np.take_along_axis(upper, from_above[:, None, :], axis=1)[:, 0, :]

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 VIOLATED = 1e-9  # relative to the scale of the losses
 RAISE_PENALTY = 4.0
-MASTER = -1  # in place of a block's number
 
 
 @dataclass
@@ -153,7 +152,7 @@ class _Run:
         except InfeasibleError:
             raise
         except SolverError as error:  # what has been proved so far stands
-            self._report(trace, MASTER, str(error))
+            trace.add(stage="gave up", component=self.component.number, reason=f"the master: {error}")
             return False
         master_seconds = time.perf_counter() - begin
         if not point.is_optimal:
