@@ -230,9 +230,24 @@ class TestPatchesThatFillAll:
 
     def test_many_dimensions_do_not(self):
         points = np.random.default_rng(0).normal(size=(150, 20))
-        problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=4.0, eta=5.0, outputs=50)
-        assert 5 < problem.graph.n_pairs / problem.n_records < 20
+        problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=4.0, eta=5.2, outputs=50)
+        assert 8 < problem.graph.n_pairs / problem.n_records < 20
         assert self.method(problem) == "first-order"
+
+    def test_one_linear_program_where_steps_would_be_slow(self, monkeypatch):
+        points = np.random.default_rng(0).normal(size=(150, 20))
+        problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=0.8, eta=5.0, outputs=50)
+        assert choice.WEAK < 0.8 * np.median(problem.graph.distances) < choice.VERY_WEAK_IF_CROWDED
+        assert self.method(problem) == "direct"
+        monkeypatch.setattr(choice, "LARGEST_LP", 1_000)
+        assert self.method(problem) == "columns"
+
+    @pytest.mark.parametrize(("epsilon", "outputs", "method"), [(4.5, 50, "columns"), (5.5, 50, "direct")])
+    def test_one_linear_program_where_hardly_any_row_binds(self, epsilon, outputs, method):
+        assert self.method(mdp.Problem(mdp.data.grid(15, 20), epsilon=epsilon, eta=1.5, outputs=outputs)) == method
+
+    def test_not_one_of_a_hundred_thousand_entries(self):
+        assert self.method(mdp.Problem(mdp.data.grid(25, 40), epsilon=8.0, eta=1.5, outputs=100)) == "first-order"
 
 
 class TestMostFirstOrderSteps:

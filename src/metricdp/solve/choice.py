@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 SMALL, RATHER_SMALL = 5_000, 7_000  # records times outputs
 SPARSE, VERY_SPARSE = 8.0, 5.0  # pairs per record
-WEAK, VERY_WEAK = 3.5, 10.0  # median epsilon d: above it few mDP rows bind, or hardly any
+WEAK = 3.5  # median epsilon d: above it few mDP rows bind
+VERY_WEAK, VERY_WEAK_IF_CROWDED = 6.0, 5.0  # so few that a linear program with lazy rows is as good as any other way
 MEDIUM, LARGE = 35_000, 100_000  # records times outputs: too many for column generation to be fast, and at all
+LARGEST_LP = 50_000  # records times outputs: too many for one linear program with lazy rows
 ROUGH = 3e-3  # gaps from it on are for first-order iterations also at weak privacy
 FINE = 5e-4  # gaps down to it are for first-order iterations; below, they may hand over to column generation
 TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a long tail
@@ -91,17 +93,20 @@ def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[s
     if own.size <= RATHER_SMALL and own.density <= VERY_SPARSE:
         return "direct", f"small: {own}"
     is_crowded = own.own_outputs < OWN  # several records share an output: first-order iterations are faster then
-    if gap >= ROUGH or (is_crowded and gap >= FINE) or own.size > (MEDIUM if is_crowded else LARGE):
+    if gap >= (FINE if is_crowded else ROUGH):
         return "first-order", str(own)
-    if own.exponent >= VERY_WEAK and own.density <= SPARSE:
+    is_very_weak = own.exponent >= (VERY_WEAK_IF_CROWDED if is_crowded else VERY_WEAK)
+    if own.size <= LARGEST_LP and is_very_weak and own.density <= SPARSE:
         return "direct", f"hardly any mDP rows bind: {own}"
-    if is_crowded and _fills_all(component):
-        return "first-order", f"{own}, and a patch with its neighbours is most of it"
+    if own.size <= LARGEST_LP and is_crowded and _fills_all(component):  # columns start slowly then
+        return "first-order" if is_very_weak else "direct", f"{own}, and a patch with its neighbours is most of it"
+    if own.size > (MEDIUM if is_crowded else LARGE):
+        return "first-order", str(own)
     return "columns", f"few mDP rows bind: {own}"
 
 
 def _fills_all(component: Component) -> bool:
-    """Whether a patch with its neighbours is most of the whole, as in many dimensions: columns start slowly then."""
+    """Whether a patch with its neighbours is most of the whole, as in many dimensions."""
     size, graph = ColumnOptions().records_per_patch, component.graph
     if component.n <= 2 * size:
         return False
