@@ -239,6 +239,8 @@ class TestPatchesThatFillAll:
         problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=0.8, eta=5.0, outputs=50)
         assert choice.WEAK < 0.8 * np.median(problem.graph.distances) < choice.VERY_WEAK_IF_CROWDED
         assert self.method(problem) == "direct"
+        monkeypatch.setattr(choice, "RATHER_SPARSE", 6.0)
+        assert self.method(problem) == "first-order"
         monkeypatch.setattr(choice, "LARGEST_LP", 1_000)
         assert self.method(problem) == "columns"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metricdp.solve.components import Component
 
 SMALL, RATHER_SMALL = 5_000, 7_000  # records times outputs
-SPARSE, VERY_SPARSE = 8.0, 5.0  # pairs per record
+RATHER_SPARSE, SPARSE, VERY_SPARSE = 11.0, 8.0, 5.0  # pairs per record
 WEAK = 3.5  # median epsilon d: above it few mDP rows bind
 VERY_WEAK, VERY_WEAK_IF_CROWDED = 6.0, 5.0  # so few that a linear program with lazy rows is as good as any other way
 MEDIUM, LARGE = 35_000, 100_000  # records times outputs: too many for column generation to be fast, and at all
@@ -99,7 +99,8 @@ def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[s
     if own.size <= LARGEST_LP and is_very_weak and own.density <= SPARSE:
         return "direct", f"hardly any mDP rows bind: {own}"
     if own.size <= LARGEST_LP and is_crowded and _fills_all(component):  # columns start slowly then
-        return "first-order" if is_very_weak else "direct", f"{own}, and a patch with its neighbours is most of it"
+        method = "direct" if own.density <= RATHER_SPARSE and not is_very_weak else "first-order"
+        return method, f"{own}, and a patch with its neighbours is most of it"
     if own.size > (MEDIUM if is_crowded else LARGE):
         return "first-order", str(own)
     return "columns", f"few mDP rows bind: {own}"
