@@ -109,37 +109,80 @@ def test_unknown_partitioner_and_acceleration():
         mdp.BendersOptions().without("magic")
 
 
-def test_a_record_without_a_path_inside_the_block_bounds_nothing():
-    """The solver's zero is sometimes a little below zero; it once gave infinite coefficients."""
-    block = Block(
-        number=0,
-        internal=np.array([0]),
-        attached=np.array([1, 2]),
-        exponents=np.array([[1.0, np.inf]]),
-        tail=np.zeros(0, dtype=np.int64),
-        head=np.zeros(0, dtype=np.int64),
-        edge_exponents=np.zeros(0),
-        costs=np.zeros((1, 2)),
-    )
-    bounds = block.bounds(np.array([[0.2, 0.8], [-1e-13, 1.0]]))
-    np.testing.assert_allclose(bounds.upper, [[0.2 * np.e, 1.0]])
-    np.testing.assert_allclose(bounds.lower, [[0.2 / np.e, 0.8 / np.e]])
-    np.testing.assert_array_equal(bounds.from_above, [[0, -1]])
-    np.testing.assert_array_equal(bounds.from_below, [[0, 0]])
+class TestBoundsOfABlock:
+    """What the solver's zeros near the boundary forbid inside: they once gave infinite coefficients."""
+
+    @staticmethod
+    def block(*exponents):
+        return Block(
+            number=0,
+            internal=np.array([0]),
+            attached=np.arange(1, 1 + len(exponents)),
+            exponents=np.array([exponents]),
+            tail=np.zeros(0, dtype=np.int64),
+            head=np.zeros(0, dtype=np.int64),
+            edge_exponents=np.zeros(0),
+            costs=np.zeros((1, 2)),
+        )
+
+    def test_a_record_without_a_path_bounds_nothing(self):
+        bounds = self.block(1.0, np.inf).bounds(np.array([[0.2, 0.8], [-1e-13, 1.0]]), 1e-9)
+        np.testing.assert_allclose(bounds.upper, [[0.2 * np.e, 1.0]])
+        np.testing.assert_allclose(bounds.lower, [[0.2 / np.e, 0.8 / np.e]])
+        np.testing.assert_array_equal(bounds.from_above, [[0, -1]])
+        np.testing.assert_array_equal(bounds.from_below, [[0, 0]])
+
+    def test_a_zero_is_the_floor(self):
+        """Near records are bound by it, those that the floor lets grow to 1 are not."""
+        near = self.block(1.0).bounds(np.array([[-1e-13, 1.0]]), 1e-9)
+        np.testing.assert_allclose(near.upper, [[1e-9 * np.e, 1.0]])
+        np.testing.assert_array_equal(near.from_above, [[0, -1]])
+        far = self.block(25.0).bounds(np.array([[-1e-13, 1.0]]), 1e-9)
+        np.testing.assert_array_equal(far.from_above, [[-1, -1]])
+        np.testing.assert_array_equal(far.upper, [[1.0, 1.0]])
 
 
-def test_a_master_that_gives_up_is_no_limit(monkeypatch):
+class TestMasterGivesUp:
     """What was proved stands, and the status says that it was not a limit that ended the run."""
-    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
 
-    def give_up(self, stop, is_enough):
-        raise SolverError("the LP solver gave up: Unknown")
+    @pytest.fixture(autouse=True)
+    def _small_blocks(self, monkeypatch):
+        monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
 
-    monkeypatch.setattr(Master, "solve", give_up)
-    problem = small_problem("grid", seed=1, n=24, outputs=6, exponent=1.5)
-    result = mdp.solve(problem, method="benders", gap=1e-6, n_blocks=4, seed=1)
-    assert result.status is mdp.Status.FAILED
-    assert result.mechanism.certificate.privacy.certified
-    assert [row["reason"] for row in result.trace.rows if row["stage"] == "gave up"] == [
-        "the master: the LP solver gave up: Unknown"
-    ]
+    @staticmethod
+    def check(result, reason):
+        assert result.status is mdp.Status.FAILED
+        assert result.mechanism.certificate.privacy.certified
+        assert [row["reason"] for row in result.trace.rows if row["stage"] == "gave up"] == [f"the master: {reason}"]
+        steps = [row for row in result.trace.rows if row["stage"] == "benders"]
+        assert 0 < steps[-1]["lower_bound"] <= result.lower_bound * (1 + 1e-12) < result.loss
+        assert result.loss <= steps[-1]["upper_bound"] * (1 + 1e-9)
+
+    @staticmethod
+    def solve():
+        problem = small_problem("road", seed=1, n=24, outputs=6, exponent=0.4)
+        return mdp.solve(problem, method="benders", benders=mdp.BendersOptions.textbook(), gap=1e-6, n_blocks=4, seed=1)
+
+    def test_it_has_no_answer(self, monkeypatch):
+        solve, calls = Master.solve, []
+
+        def give_up(master, stop, is_enough):
+            calls.append(1)
+            if len(calls) > 2:
+                raise SolverError("the LP solver gave up: Unknown")
+            return solve(master, stop, is_enough)
+
+        monkeypatch.setattr(Master, "solve", give_up)
+        self.check(self.solve(), "the LP solver gave up: Unknown")
+
+    def test_it_refuses_a_cut(self, monkeypatch):
+        add, calls = Master.add, []
+
+        def refuse(master, cuts):
+            calls.append(1)
+            if len(calls) > 2:
+                raise SolverError("LP coefficients range from 1 to inf")
+            add(master, cuts)
+
+        monkeypatch.setattr(Master, "add", refuse)
+        self.check(self.solve(), "LP coefficients range from 1 to inf")

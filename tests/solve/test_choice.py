@@ -244,12 +244,18 @@ class TestPatchesThatFillAll:
         monkeypatch.setattr(choice, "LARGEST_LP", 1_000)
         assert self.method(problem) == "columns"
 
-    @pytest.mark.parametrize(("epsilon", "outputs", "method"), [(4.5, 50, "columns"), (5.5, 50, "direct")])
-    def test_one_linear_program_where_hardly_any_row_binds(self, epsilon, outputs, method):
-        assert self.method(mdp.Problem(mdp.data.grid(15, 20), epsilon=epsilon, eta=1.5, outputs=outputs)) == method
+    @pytest.mark.parametrize(("epsilon", "method"), [(4.5, "columns"), (5.5, "direct")])
+    def test_one_linear_program_where_hardly_any_row_binds(self, epsilon, method):
+        assert self.method(mdp.Problem(mdp.data.grid(15, 20), epsilon=epsilon, eta=1.5, outputs=50)) == method
 
-    def test_not_one_of_a_hundred_thousand_entries(self):
-        assert self.method(mdp.Problem(mdp.data.grid(25, 40), epsilon=8.0, eta=1.5, outputs=100)) == "first-order"
+    @pytest.mark.parametrize(("epsilon", "method"), [(5.5, "columns"), (6.5, "direct")])
+    def test_later_where_records_have_outputs_of_their_own(self, epsilon, method):
+        component = component_of(mdp.Problem(mdp.data.grid(10, 10), epsilon=epsilon, eta=1.5, outputs=100))
+        assert choice.choose(component, 1e-4, after_kernels=True)[0] == method
+
+    @pytest.mark.parametrize(("outputs", "method"), [(100, "direct"), (101, "first-order")])
+    def test_not_beyond_the_largest_linear_program(self, outputs, method):
+        assert self.method(mdp.Problem(mdp.data.grid(20, 25), epsilon=8.0, eta=1.5, outputs=outputs)) == method
 
 
 class TestMostFirstOrderSteps:

@@ -216,3 +216,14 @@ def test_a_hot_start_that_stalls_is_solved_from_scratch():
     impatient._recover = lambda attempt: (statuses.append(impatient._highs.getModelStatus()), recover(attempt))
     assert impatient.solve().x == pytest.approx(patient.solve().x, abs=1e-9)
     assert statuses == [highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kOptimal]
+
+
+def pricing(program):
+    return program._highs.getOptionValue("simplex_dual_edge_weight_strategy")[1]
+
+
+def test_hot_starts_price_by_devex_and_cold_ones_as_the_solver_likes():
+    """Steepest-edge weights are computed anew whenever rows were added, a solve for each row."""
+    box = np.zeros(2), np.zeros(2), np.ones(2)
+    assert pricing(LinearProgram(*box)) == lp.DEVEX == 1
+    assert pricing(LinearProgram(*box, is_hot_started=False)) == lp.OWN_CHOICE == -1

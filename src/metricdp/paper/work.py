@@ -146,7 +146,11 @@ def decompose(task: Task, data: Datasets) -> dict[str, Any]:
             {key: row[key] for key in ("component", "sizes", "attached", "iterations_to_feasibility", "boundary")}
             for row in blocks
         ],
-        "troubles": [row["trouble"] for row in result.trace.rows if row["stage"] == "trouble"],
+        "troubles": [
+            row["trouble"] if row["stage"] == "trouble" else row["reason"]
+            for row in result.trace.rows
+            if row["stage"] in ("trouble", "gave up")
+        ],
     }
 
 

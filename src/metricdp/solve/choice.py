@@ -1,7 +1,7 @@
 """Which method `auto` takes for a component: from its size, density and privacy, and from the gap.
 
 The numbers come from ``python -m benchmarks auto`` on four datasets with up to 1,000 records; docs/benchmarks.md has
-the comparison, docs/performance.md that of going on and handing over.
+the comparison, docs/performance.md what was measured for single rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metricdp.solve.components import Component
 
 SMALL, RATHER_SMALL = 5_000, 7_000  # records times outputs
-RATHER_SPARSE, SPARSE, VERY_SPARSE = 11.0, 8.0, 5.0  # pairs per record
+RATHER_SPARSE, SPARSE, VERY_SPARSE = 12.0, 8.0, 5.0  # pairs per record
 WEAK = 3.5  # median epsilon d: above it few mDP rows bind
 VERY_WEAK, VERY_WEAK_IF_CROWDED = 6.0, 5.0  # so few that a linear program with lazy rows is as good as any other way
 MEDIUM, LARGE = 35_000, 100_000  # records times outputs: too many for column generation to be fast, and at all

@@ -118,6 +118,7 @@ def solve_lp(
         np.ones(n * K),
         algorithm=options.algorithm,
         tolerance=options.tolerance,
+        is_hot_started=not options.all_rows,
     )
     starts = np.arange(0, n * K, K, dtype=np.int32)
     program.add_rows(np.ones(n), np.ones(n), starts, np.arange(n * K, dtype=np.int32), np.ones(n * K))

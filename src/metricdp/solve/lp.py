@@ -32,7 +32,8 @@ LISTEN_SECONDS = 0.05
 GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO can be deaf for a minute
 ATTEMPTS = 4
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
-DEVEX = 1  # steepest-edge weights are computed anew after rows were added, one solve a row: more than all iterations
+# steepest-edge weights are computed anew after rows were added, one solve a row: more than all iterations together
+OWN_CHOICE, DEVEX = -1, 1
 FIRST_PATIENCE = 2.0
 HOT_AGAINST_COLD = 3.0
 STOPPED = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
@@ -64,6 +65,7 @@ class LinearProgram:
         algorithm: str = "simplex",
         tolerance: float = 1e-9,
         is_primal: bool = False,
+        is_hot_started: bool = True,
     ) -> None:
         if algorithm not in ALGORITHMS:
             raise InputError(f"unknown LP algorithm {algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
@@ -80,7 +82,8 @@ class LinearProgram:
         self._set("primal_feasibility_tolerance", tolerance)
         self._set("dual_feasibility_tolerance", tolerance)
         self._set("solver", algorithm)
-        self._set("simplex_dual_edge_weight_strategy", DEVEX)
+        self._pricing = DEVEX if is_hot_started else OWN_CHOICE
+        self._set("simplex_dual_edge_weight_strategy", self._pricing)
         self.is_primal = is_primal
         if algorithm != "simplex":
             self._set("run_crossover", "off")
@@ -185,6 +188,7 @@ class LinearProgram:
             self._set("simplex_strategy", DUAL_SIMPLEX)
         if attempt == 2:
             self._set("presolve", "off")
+            self._set("simplex_dual_edge_weight_strategy", OWN_CHOICE)
         elif attempt == 3:
             self._set("solver", "ipx")
             self._set("run_crossover", "on")
@@ -196,6 +200,7 @@ class LinearProgram:
             self._set("simplex_strategy", PRIMAL_SIMPLEX)
         if attempt == 2:
             self._set("presolve", "choose")
+            self._set("simplex_dual_edge_weight_strategy", self._pricing)
         elif attempt == 3 and self.algorithm == "simplex":
             self._set("solver", "simplex")
 

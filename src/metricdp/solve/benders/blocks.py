@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from metricdp.partition import Partition
     from metricdp.solve.components import Component
 
-REACH = 32.0  # a record at a larger exponent bounds nothing: even a probability of 1e-13 may grow to 1 there
+REACH = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there
 PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
 
 
@@ -48,16 +48,19 @@ class Block:
     edge_exponents: NDArray[np.float64]
     costs: NDArray[np.float64]
 
-    def bounds(self, z: NDArray[np.float64]) -> Bounds:
-        """Give what the attached records' rows ``z``, shape (attached, K), allow the internal ones."""
+    def bounds(self, z: NDArray[np.float64], floor: float) -> Bounds:
+        """Give what the attached records' rows ``z``, shape (attached, K), allow the internal ones.
+
+        The solver's ``z`` may be below the floor of all probabilities by its tolerance, even below zero: what has to
+        be zero nearby would be forbidden far away, too.
+        """
         n, K = self.costs.shape
         if len(self.attached) == 0:
             nobody = np.full((n, K), -1)
             return Bounds(np.zeros((n, K)), np.ones((n, K)), nobody, nobody)
-        # the solver's zero may be a little below zero: without REACH it would forbid what it has no path to
         is_near = (self.exponents < REACH)[:, :, None]
         factor = np.exp(-np.minimum(self.exponents, REACH))[:, :, None]
-        rows = np.maximum(z, 0.0)[None, :, :]
+        rows = np.maximum(z, floor)[None, :, :]
         lower, upper = np.where(is_near, factor * rows, 0.0), np.where(is_near, rows / factor, np.inf)
         from_below, from_above = lower.argmax(axis=1), upper.argmin(axis=1)
         low = np.take_along_axis(lower, from_below[:, None, :], axis=1)[:, 0, :]
@@ -67,7 +70,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds on internal entries, and which attached record each comes from (-1 if from none), shape (internal, K)."""
+    """Bounds on internal entries and which attached record each comes from, shape (internal, K).
+
+    An upper bound that comes from none is 1, from -1; a lower one is 0, from any.
+    """
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]

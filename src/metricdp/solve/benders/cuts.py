@@ -83,8 +83,8 @@ def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> R
     i, k = np.nonzero((reduced > 0) & (bounds.from_below >= 0) & (bounds.lower > 0))
     below = bounds.from_below[i, k]
     s_below = block.exponents[i, below]
-    y_below = reduced[i, k] * np.exp(-np.minimum(s_below, 700.0))
-    keep = (y_below > 0) & (s_below < 60.0)
+    y_below = reduced[i, k] * np.exp(-s_below)
+    keep = y_below > 0
     i2, k2 = np.nonzero((reduced < 0) & (bounds.from_above >= 0))
     above = bounds.from_above[i2, k2]
     return RowDuals(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 VIOLATED = 1e-9  # relative to the scale of the losses
 RAISE_PENALTY = 4.0
+MASTER = -1  # in place of a block's number
 
 
 @dataclass
@@ -133,7 +134,10 @@ class _Run:
         for block, halo in zip(self.blocks, found, strict=False):
             if isinstance(halo, str):
                 self._report(trace, block.number, f"its surroundings: {halo}")
-        self.master.add([halo.cut for halo in halos])
+        try:
+            self.master.add([halo.cut for halo in halos])
+        except SolverError as error:
+            self._report(trace, MASTER, f"cuts of the surroundings: {error}")
         if len(halos) == len(self.blocks):
             self._try(combined(halos, self.blocks, self.component.n), progress)
             self.is_damped = self.options.in_out < 1.0
@@ -141,21 +145,9 @@ class _Run:
     def iterate(self, progress: Progress, gap: float, trace: Trace) -> bool:
         """Do one iteration; give False if it had to be broken off."""
         begin = time.perf_counter()
-
-        def is_enough(duals: RowDuals) -> bool:
-            bound = lower_bound(self.component.costs, duals, cost_roundings=self.component.cost_roundings)
-            progress.lower_bound = max(progress.lower_bound, bound)
-            return progress.gap <= gap
-
-        try:
-            point = self.master.solve(self.stop, is_enough)
-        except InfeasibleError:
-            raise
-        except SolverError as error:  # what has been proved so far stands
-            trace.add(stage="gave up", component=self.component.number, reason=f"the master: {error}")
-            return False
+        point = self._solve_master(progress, gap, trace)
         master_seconds = time.perf_counter() - begin
-        if not point.is_optimal:
+        if point is None or not point.is_optimal:
             return False
         Z = self._step(point, progress)
         begin = time.perf_counter()
@@ -167,7 +159,12 @@ class _Run:
             if answer.trouble:
                 self._report(trace, answer.number, answer.trouble)
         progress.iteration += 1
-        added = self._add_cuts(point, Z, answers)
+        is_refused, added = False, 0
+        try:
+            added = self._add_cuts(point, Z, answers)
+        except SolverError as error:  # without them there is no next step, but this one may have found something
+            self._give_up(trace, error)
+            is_refused = True
         n_infeasible = self._note_feasible(answers, progress)
         if self.options.repair_always or n_infeasible == 0:
             for answer in answers:
@@ -187,7 +184,26 @@ class _Run:
             master_seconds=round(master_seconds, 4),
             block_seconds=round(block_seconds, 4),
         )
-        return True
+        return not is_refused
+
+    def _solve_master(self, progress: Progress, gap: float, trace: Trace) -> MasterPoint | None:
+        """Solve the master, whose duals raise the lower bound; give None if the LP solver gives up."""
+
+        def is_enough(duals: RowDuals) -> bool:
+            bound = lower_bound(self.component.costs, duals, cost_roundings=self.component.cost_roundings)
+            progress.lower_bound = max(progress.lower_bound, bound)
+            return progress.gap <= gap
+
+        try:
+            return self.master.solve(self.stop, is_enough)
+        except InfeasibleError:
+            raise
+        except SolverError as error:  # what has been proved so far stands
+            self._give_up(trace, error)
+            return None
+
+    def _give_up(self, trace: Trace, error: SolverError) -> None:
+        trace.add(stage="gave up", component=self.component.number, reason=f"the master: {error}")
 
     def _report(self, trace: Trace, block: int, trouble: str) -> None:
         trace.add(stage="trouble", component=self.component.number, block=block, trouble=trouble)

@@ -46,7 +46,7 @@ class Master:
         self, component: Component, partition: Partition, blocks: list[Block], options: BendersOptions
     ) -> None:
         self.component, self.blocks, self.options = component, blocks, options
-        self.floor = options.floor or SMALLEST_FLOOR
+        self.floor = min(options.floor or SMALLEST_FLOOR, 0.5 / component.n_outputs)
         self.boundary = partition.boundary
         self.n, self.K = len(self.boundary), component.n_outputs
         self.position = np.full(component.n, -1)
@@ -59,10 +59,9 @@ class Master:
         # and never more than twice its dearest rows: a boxed variable, so that the solver cannot claim "unbounded"
         dearest = np.array([block.costs.max(axis=1).sum() for block in blocks]) / self.scale
         size = self.n * self.K
-        floor = min(self.floor, 0.5 / self.K)
         self.program = LinearProgram(
             np.concatenate((((costs - self.offset) / self.scale).ravel(), np.ones(len(blocks)))),
-            np.concatenate((np.full(size, floor), alone)),
+            np.concatenate((np.full(size, self.floor), alone)),
             np.concatenate((np.ones(size), 2.0 * dearest + 1.0)),
             tolerance=options.tolerance,
         )
@@ -117,7 +116,7 @@ class Master:
 
     def add(self, cuts: list[Cut]) -> None:
         """Add cuts; coefficients that the LP solver would drop are given away on the safe side."""
-        columns, values, starts, lower = [], [], [], []
+        columns, values, starts, lower, factors = [], [], [], [], []
         length = 0
         for cut in cuts:
             coefficients = -cut.coefficients / self.scale
@@ -135,8 +134,7 @@ class Master:
             values.append(row * factor)
             length += len(own)
             lower.append(constant * factor)
-            self.cuts.append(cut)
-            self._sources.append((cut, factor))
+            factors.append(factor)
         if cuts:
             self.program.add_rows(
                 np.array(lower),
@@ -145,6 +143,8 @@ class Master:
                 np.concatenate(columns).astype(np.int32),
                 np.concatenate(values),
             )
+            self.cuts += cuts  # those that the solver took
+            self._sources += zip(cuts, factors, strict=True)
 
     def _add_rows(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
         m = len(edges)
@@ -182,7 +182,7 @@ class Master:
         found: list[Cut] = []
         for block in self.blocks:
             if len(block.attached):
-                found += unit_sum_cuts(block, block.bounds(z[self.position[block.attached]]), 1e-6)
+                found += unit_sum_cuts(block, block.bounds(z[self.position[block.attached]], self.floor), 1e-6)
         return found
 
     def _duals(self, row_dual: NDArray[np.float64]) -> RowDuals:
