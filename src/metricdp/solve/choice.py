@@ -32,7 +32,7 @@ TIGHT = 1e-5  # gaps below it are for a simplex method: column generation has a 
 FEW, OWN = 300, 0.95  # records, and different cheapest outputs for each of them: kernels alone may be enough
 STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column generation has a long tail
 NOT_SMALL = 15_000  # records times outputs: from it on, column generation is of no help at strong privacy
-FILLS = 0.5  # the share of all records that a patch with its neighbours may be: 0.1 to 0.34 in a plane, 0.6 on for words
+FILLS = 0.5  # the share of all records that a patch with its neighbours may be: 0.1 to 0.34 in a plane, 0.6 for words
 STEPS_PER_ENTRY, STEPS_IF_STRONG = 3.0, 10.0  # for each record and output: first-order steps that columns are worth
 
 
