@@ -24,6 +24,11 @@ def grid_problem(exponent: float, outputs: int = 36) -> mdp.Problem:
     return mdp.Problem(mdp.data.grid(6, 6), epsilon=exponent, eta=1.5, outputs=outputs)
 
 
+@pytest.fixture
+def _tiny_ones_too(monkeypatch):
+    monkeypatch.setattr(choice, "TINY", 0)
+
+
 def component_of(problem: mdp.Problem) -> Component:
     return Component(problem.costs, problem.graph, problem.epsilon)
 
@@ -64,6 +69,7 @@ class TestTightMechanism:
         assert tight_mechanism(component_of(problem)) is None
 
 
+@pytest.mark.usefixtures("_tiny_ones_too")
 class TestKernelsFirst:
     """A first try at weak privacy, and never the last word if it is not enough."""
 
@@ -116,6 +122,12 @@ class TestKernelsFirst:
         assert result.status is mdp.Status.LIMIT
         assert result.lower_bound >= kernel["lower_bound"] * (1 - 1e-12)
         assert result.loss <= kernel["upper_bound"] * (1 + 1e-9)
+
+    @pytest.mark.usefixtures("hopeful")
+    @pytest.mark.parametrize(("tiny", "method"), [(36 * 36, "kernel"), (36 * 36 + 1, "direct")])
+    def test_not_where_a_linear_program_takes_no_longer(self, tiny, method, monkeypatch):
+        monkeypatch.setattr(choice, "TINY", tiny)
+        assert choice.choose(component_of(grid_problem(4.0)), 0.01)[0] == method
 
     def test_a_limit_on_kernels_alone_is_a_limit(self):
         result = mdp.solve(grid_problem(4.0), method="kernel", gap=1e-9, time_limit=1e-6)
@@ -261,10 +273,13 @@ class TestPatchesThatFillAll:
 class TestMostFirstOrderSteps:
     """How long first-order steps may go on before columns take over."""
 
-    @pytest.mark.parametrize(("epsilon", "per_entry"), [(0.1, 10.0), (1.0, 3.0)])
-    def test_it_grows_with_the_size(self, epsilon, per_entry):
-        component = component_of(mdp.Problem(mdp.data.grid(6, 6), epsilon=epsilon, eta=1.5, outputs=20))
-        assert choice.most_first_order_steps(component, 200_000) == per_entry * 36 * 20
+    @pytest.mark.parametrize(
+        ("epsilon", "outputs", "most"),
+        [(0.1, 100, 10 * 144 * 100), (0.1, 20, 100_000), (1.0, 100, 3 * 144 * 100), (1.0, 20, 3 * 144 * 20)],
+    )
+    def test_it_grows_with_the_size(self, epsilon, outputs, most):
+        component = component_of(mdp.Problem(mdp.data.grid(12, 12), epsilon=epsilon, eta=1.5, outputs=outputs))
+        assert choice.most_first_order_steps(component, 200_000) == most
         assert choice.most_first_order_steps(component, 100) == 100
 
     @pytest.mark.parametrize(("epsilon", "most"), [(0.1, np.inf), (1.0, 3.0 * 18_000)])

@@ -34,6 +34,8 @@ STRONG = 0.5  # median epsilon d: below it many mDP rows bind, and column genera
 NOT_SMALL = 15_000  # records times outputs: from it on, column generation is of no help at strong privacy
 FILLS = 0.5  # the share of all records that a patch with its neighbours may be: 0.1 to 0.34 in a plane, 0.6 for words
 STEPS_PER_ENTRY, STEPS_IF_STRONG = 3.0, 10.0  # for each record and output: first-order steps that columns are worth
+FEWEST_IF_STRONG = 100_000  # of them at strong privacy, where small problems take as many as larger ones
+TINY = 1_500  # records times outputs: a linear program takes no longer than trying kernels
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
     if own.exponent >= WEAK:
-        may_do = not after_kernels and component.n <= FEW and own.own_outputs >= OWN
+        may_do = not after_kernels and own.size >= TINY and component.n <= FEW and own.own_outputs >= OWN
         if may_do and guessed_gap(component) <= gap:
             return "kernel", f"{own}, and nearly every record has an output of its own"
         return _at_weak_privacy(component, own, gap)
@@ -86,7 +88,8 @@ def most_first_order_steps(component: Component, max_iterations: int) -> float:
     is_strong = own.exponent < STRONG
     if is_strong and own.size > NOT_SMALL:
         return math.inf
-    return min((STEPS_IF_STRONG if is_strong else STEPS_PER_ENTRY) * own.size, max_iterations)
+    steps = max(STEPS_IF_STRONG * own.size, FEWEST_IF_STRONG) if is_strong else STEPS_PER_ENTRY * own.size
+    return min(steps, max_iterations)
 
 
 def _at_weak_privacy(component: Component, own: Features, gap: float) -> tuple[str, str]:
