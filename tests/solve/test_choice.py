@@ -124,10 +124,12 @@ class TestKernelsFirst:
         assert result.loss <= kernel["upper_bound"] * (1 + 1e-9)
 
     @pytest.mark.usefixtures("hopeful")
-    @pytest.mark.parametrize(("tiny", "method"), [(36 * 36, "kernel"), (36 * 36 + 1, "direct")])
-    def test_not_where_a_linear_program_takes_no_longer(self, tiny, method, monkeypatch):
+    @pytest.mark.parametrize(
+        ("tiny", "gap", "method"), [(1296, 1e-3, "kernel"), (1297, 1e-3, "direct"), (1297, 0.01, "kernel")]
+    )
+    def test_not_where_a_linear_program_takes_hardly_longer(self, tiny, gap, method, monkeypatch):
         monkeypatch.setattr(choice, "TINY", tiny)
-        assert choice.choose(component_of(grid_problem(4.0)), 0.01)[0] == method
+        assert choice.choose(component_of(grid_problem(4.0)), gap)[0] == method
 
     def test_a_limit_on_kernels_alone_is_a_limit(self):
         result = mdp.solve(grid_problem(4.0), method="kernel", gap=1e-9, time_limit=1e-6)

@@ -35,7 +35,7 @@ NOT_SMALL = 15_000  # records times outputs: from it on, column generation is of
 FILLS = 0.5  # the share of all records that a patch with its neighbours may be: 0.1 to 0.34 in a plane, 0.6 for words
 STEPS_PER_ENTRY, STEPS_IF_STRONG = 3.0, 10.0  # for each record and output: first-order steps that columns are worth
 FEWEST_IF_STRONG = 100_000  # of them at strong privacy, where small problems take as many as larger ones
-TINY = 1_500  # records times outputs: a linear program takes no longer than trying kernels
+TINY = 1_500  # records times outputs: a linear program takes hardly longer than kernels, which often miss small gaps
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def choose(component: Component, gap: float, *, after_kernels: bool = False) -> 
     if gap < TIGHT:
         return "direct", f"a gap of {gap:g} is for a simplex method"
     if own.exponent >= WEAK:
-        may_do = not after_kernels and own.size >= TINY and component.n <= FEW and own.own_outputs >= OWN
+        is_worth_it = own.size >= TINY or gap >= ROUGH
+        may_do = is_worth_it and not after_kernels and component.n <= FEW and own.own_outputs >= OWN
         if may_do and guessed_gap(component) <= gap:
             return "kernel", f"{own}, and nearly every record has an output of its own"
         return _at_weak_privacy(component, own, gap)
