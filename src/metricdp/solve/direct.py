@@ -123,7 +123,8 @@ def solve_lp(
     starts = np.arange(0, n * K, K, dtype=np.int32)
     program.add_rows(np.ones(n), np.ones(n), starts, np.arange(n * K, dtype=np.int32), np.ones(n * K))
     present = np.zeros((len(rows.tail), K), dtype=bool)
-    edges, outputs = np.nonzero(~present) if options.all_rows else (np.zeros(0, dtype=np.int64),) * 2
+    # the optimum without mDP rows needs no solver: everybody's cheapest output
+    edges, outputs = np.nonzero(~present if options.all_rows else _violated(_cheapest(costs, floor), rows, options))
     added: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     iterations = 0
     while True:
@@ -134,8 +135,7 @@ def solve_lp(
         solution = program.solve(stop=stop)
         iterations += 1
         Z = np.clip(solution.x.reshape(n, K), 0.0, None)
-        violated = ~present & (Z[rows.tail] - rows.growth[:, None] * Z[rows.head] > options.tolerance)
-        edges, outputs = np.nonzero(violated)
+        edges, outputs = np.nonzero(~present & _violated(Z, rows, options))
         if trace is not None:
             trace.add(
                 stage="direct",
@@ -150,6 +150,17 @@ def solve_lp(
             break
     duals = _duals(solution.row_dual[n:], rows, added, scale)
     return LpOutcome(Z, duals, solution.is_optimal and len(edges) == 0, iterations)
+
+
+def _cheapest(costs: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    n, K = costs.shape
+    Z = np.full((n, K), floor)
+    Z[np.arange(n), costs.argmin(axis=1)] = 1.0 - (K - 1) * floor
+    return Z
+
+
+def _violated(Z: NDArray[np.float64], rows: _Rows, options: DirectOptions) -> NDArray[np.bool_]:
+    return Z[rows.tail] - rows.growth[:, None] * Z[rows.head] > options.tolerance
 
 
 def _add_rows(
