@@ -174,6 +174,7 @@ class TestMasterGivesUp:
 
         monkeypatch.setattr(Master, "solve", give_up)
         self.check(self.solve(), "the LP solver gave up: Unknown")
+        assert len(calls) == 3  # nobody asked it again
 
     def test_it_refuses_a_cut(self, monkeypatch):
         add, calls = Master.add, []
@@ -186,3 +187,4 @@ class TestMasterGivesUp:
 
         monkeypatch.setattr(Master, "add", refuse)
         self.check(self.solve(), "LP coefficients range from 1 to inf")
+        assert len(calls) == 3
