@@ -18,7 +18,6 @@ from metricdp.solve.benders.blocks import make_blocks
 from metricdp.solve.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.benders.master import Master
 from metricdp.solve.benders.memory import restore, store, store_bounds
-from metricdp.solve.benders.options import SMALLEST_FLOOR
 from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.components import ComponentSolution
@@ -223,7 +222,7 @@ class _Run:
             z=Z[block.attached],
             scale=self.component.scale,
             penalty=self.penalty,
-            floor=self.options.floor or SMALLEST_FLOOR,
+            floor=self.master.floor,
             tolerance=self.options.tolerance,
             is_elastic=self.options.is_elastic,
             seconds=self.stop.seconds_left,

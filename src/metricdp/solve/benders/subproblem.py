@@ -100,9 +100,8 @@ class BlockModel:
     def solve(self, task: BlockTask, stop: Stop) -> BlockAnswer:
         """Solve for the boundary's rows ``task.z``."""
         block, size = task.block, self.n * self.K
-        floor = min(task.floor, 0.5 / self.K)
-        bounds = block.bounds(task.z, floor)
-        lower = np.maximum(bounds.lower, floor)
+        bounds = block.bounds(task.z, task.floor)
+        lower = np.maximum(bounds.lower, task.floor)
         self.program.set_bounds(lower.ravel(), np.maximum(bounds.upper, lower).ravel())
         missed, lp_iterations = 0.0, 0
         penalty, is_ray = task.penalty, False
