@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+
+from metricdp.data.frozen import frozen
+from metricdp.errors import InputError
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (0, 2)])
+def test_a_frozen_array_is_equal_apart_and_never_writable(shape):
+    given = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    kept = frozen(given)
+    np.testing.assert_array_equal(kept, given)
+    assert kept.dtype == given.dtype
+    assert not kept.flags.writeable
+    assert not np.shares_memory(kept, given)
+
+
+def test_no_flag_makes_it_writable_again():
+    kept = frozen([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        kept.setflags(write=True)
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0, 0] = 5.0
+
+
+def test_a_masked_array_is_refused():
+    with pytest.raises(InputError, match="masked array"):
+        frozen(np.ma.array([1, 2, 3], mask=[False, True, False]))
