@@ -224,4 +224,4 @@ def test_copies_are_certified_again():
 def test_claims_are_checked(change, part):
     mechanism = mdp.exponential(mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.0, outputs=4))
     with pytest.raises((mdp.InputError, mdp.CertificationError), match=part):
-        dataclasses.replace(mechanism, has_known_graph=False, **change)
+        dataclasses.replace(mechanism, **change)

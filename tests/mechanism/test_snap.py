@@ -33,7 +33,7 @@ def test_refusing_takes_the_same_work(mechanism, monkeypatch):
     calls = []
     original = mdp.Mechanism.perturb_rows
     monkeypatch.setattr(
-        mdp.Mechanism, "perturb_rows", lambda self, rows: calls.append(len(rows)) or original(self, rows)
+        mdp.Mechanism, "perturb_rows", lambda self, rows, **how: calls.append(len(rows)) or original(self, rows, **how)
     )
     mechanism.perturb_points([[0.5, 0.5]], limit=1.0)
     with pytest.raises(mdp.InputError):

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
 from metricdp.errors import InputError
-from metricdp.interfaces.budget import budget, scope_lines, unit
+from metricdp.interfaces.budget import budget, scope_lines
 from metricdp.interfaces.files import perturb_file
 from metricdp.interfaces.streams import TextSource
 from metricdp.interfaces.text import perturb_text
@@ -22,7 +22,7 @@ from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import LiveLine, print_line, printable
 
 SECONDS_BETWEEN_LINES = 10.0
-TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False, "allow_unprotected": False}
+TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 DONE = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": ()}
 
@@ -56,14 +56,19 @@ def perturb(
         bool, typer.Option("--keep-punctuation", help="Keep punctuation where it stands, unprotected.")
     ] = False,
     allow_unprotected: Annotated[
-        bool, typer.Option("--allow-unprotected", help="Draw for words without any neighbour; they may show.")
+        bool, typer.Option("--allow-unprotected", help="Report what is not protected, too: it may show the truth.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
     _check_ways(bool(ids), source, text, target)
-    words = {"unknown": unknown, "keep_punctuation": keep_punctuation, "allow_unprotected": allow_unprotected}
-    rows = {"snap_limit": snap_limit, "far": far, "snap_distances": snap_distances, "keep": tuple(keep or ())}
+    words: dict[str, Any] = {"unknown": unknown, "keep_punctuation": keep_punctuation}
+    rows: dict[str, Any] = {
+        "snap_limit": snap_limit,
+        "far": far,
+        "snap_distances": snap_distances,
+        "keep": tuple(keep or ()),
+    }
     _check_options(words, TEXT_DEFAULTS, way="--text", is_way=text is not None)
     _check_options(rows, ROW_DEFAULTS, way="--input", is_way=source is not None)
     check_targets(
@@ -72,11 +77,13 @@ def perturb(
     )
     mechanism = load(file)
     if text is not None and target is not None:
+        words["allow_unprotected"] = allow_unprotected
         _perturb_text(mechanism, text, target, words, as_json=as_json)
     elif source is not None and target is not None:
+        rows["allow_unprotected"] = allow_unprotected
         _perturb_rows(mechanism, source, target, rows, as_json=as_json)
     else:
-        _print_reports(mechanism, ids or [], as_json=as_json)
+        _print_reports(mechanism, ids or [], allow_unprotected=allow_unprotected, as_json=as_json)
 
 
 def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
@@ -91,9 +98,10 @@ def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dic
             f"vocabulary, {alone:,} without any neighbour in it"
         ),
         (
-            f"Budget: the document spends {summary.words:,} words x epsilon {epsilon} = {spent} per {unit(mechanism)}. "
-            f"Had one word been another at path distance d, this output would have been at most exp({epsilon} d) times "
-            "more or less likely; had several been others, d is the sum of their distances."
+            f"Budget: the document spends {summary.words:,} words x epsilon {epsilon} = {spent} per "
+            f"{mechanism.guarantee.unit}. Had one word been another at path distance d, this output would have been "
+            f"at most exp({epsilon} d) times more or less likely; had several been others, d is the sum of their "
+            "distances."
         ),
     ]
     fields = {**asdict(summary), "policy": options["unknown"]}
@@ -115,12 +123,12 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
     if summary.largest_snap_distance is not None:
         lines.append(
             f"Places were up to {summary.largest_snap_distance:.6g} from their records (limit "
-            f"{options['snap_limit']:g}); {summary.dropped:,} beyond the limit were dropped. What is protected is the "
-            "choice of the record, not of the place."
+            f"{options['snap_limit']:g}); {summary.dropped:,} beyond the limit were dropped."
         )
+        lines.append(mechanism.guarantee.for_points(options["snap_limit"]).sentence)
     lines.append(
-        f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {unit(mechanism)}; if all are of one person, "
-        f"together {budget(mechanism, summary.reports):,g}."
+        f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {mechanism.guarantee.unit}; if all are of "
+        f"one person, together {budget(mechanism, summary.reports):,g}."
     )
     _answer(
         mechanism,
@@ -146,8 +154,8 @@ def _check_options(given: dict[str, Any], defaults: dict[str, Any], *, way: str,
         raise InputError(f"--{name.replace('_', '-')} goes with {way} FILE: leave it out, or give {way}")
 
 
-def _print_reports(mechanism: Mechanism, ids: list[str], *, as_json: bool) -> None:
-    reports = mechanism.perturb(ids)
+def _print_reports(mechanism: Mechanism, ids: list[str], *, allow_unprotected: bool, as_json: bool) -> None:
+    reports = mechanism.perturb(ids, allow_unprotected=allow_unprotected)
     if as_json:
         print_json({"reports": reports, "epsilon": mechanism.epsilon})
     else:

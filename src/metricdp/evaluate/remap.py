@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.mechanism.mechanism import Mechanism
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
 
@@ -37,14 +36,4 @@ def remap(mechanism: Mechanism, problem: Problem) -> Mechanism:
     table = np.zeros_like(mechanism.table)
     for k, to in enumerate(outputs):
         table[:, to] += mechanism.table[:, k]  # a row sums to 2^63: no overflow
-    return Mechanism(
-        table,
-        mechanism.records,
-        mechanism.outputs,
-        mechanism.graph,
-        mechanism.epsilon,
-        mechanism.eta,
-        mechanism.metric,
-        solver=f"{mechanism.solver}, remapped",
-        has_known_graph=True,
-    )
+    return mechanism.with_table(table, solver=f"{mechanism.solver}, remapped")

@@ -5,30 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from metricdp.mechanism.ledger import round_up
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from metricdp.mechanism.mechanism import Mechanism
 
 
 def budget(mechanism: Mechanism, n_reports: int) -> float:
     """Give ``n_reports * epsilon``, rounded up: what fresh reports spend together if they are all of one holder."""
     return round_up(n_reports * Fraction(mechanism.epsilon))
-
-
-def unprotected(mechanism: Mechanism) -> NDArray[np.bool_]:
-    """Say of each record whether it has no neighbour within eta: its report may give it away completely."""
-    labels = mechanism.graph.labels
-    return np.asarray(np.bincount(labels)[labels] == 1)
-
-
-def unit(mechanism: Mechanism) -> str:
-    """Give the unit of the mechanism's distances."""
-    return "km" if mechanism.metric in ("haversine", "street") else "unit of distance"
 
 
 def scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:

@@ -16,7 +16,6 @@ from metricdp.errors import InputError
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric import as_metric
-from metricdp.metric.distances import CoordinateMetric
 from metricdp.problem import Problem
 from metricdp.solve import Status, solve
 
@@ -54,10 +53,13 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     kind
         ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees.
     metric, loss
-        As in `Problem`, by default what fits the kind. Points can only be snapped by ``"euclidean"``,
+        As in `Problem`, by default what fits the kind. Rows can only be taken to records by ``"euclidean"``,
         ``"manhattan"`` or ``"haversine"``.
     snap_limit
         Rows farther than this from every record are refused, all together; by default ``eta_``.
+    allow_unprotected
+        Accept a mechanism that does not protect rows close together from one another; without it, `fit` refuses it.
+        ``mechanism_.guarantee.for_points(snap_limit_)`` says what is promised for rows.
     gap, time_limit, method
         As in `solve`. If the gap is not reached within ``time_limit`` seconds, the best mechanism so far is kept, as
         private as any, and a ConvergenceWarning says how far from optimal it can be.
@@ -97,6 +99,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         metric: str | None = None,
         loss: str | None = None,
         snap_limit: float | None = None,
+        allow_unprotected: bool = False,
         gap: float = 0.01,
         time_limit: float | None = 60.0,
         method: str = "auto",
@@ -110,6 +113,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.metric = metric
         self.loss = loss
         self.snap_limit = snap_limit
+        self.allow_unprotected = allow_unprotected
         self.gap = gap
         self.time_limit = time_limit
         self.method = method
@@ -121,11 +125,6 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         n_least = 2 if self.mechanism is None else 1
         points = validate_data(self, X, dtype=np.float64, ensure_min_samples=n_least)
         self.mechanism_ = self._solved(points) if self.mechanism is None else self._given()
-        if self.mechanism_.metric not in CoordinateMetric.NAMES:
-            raise InputError(
-                f"points cannot be snapped by the metric {self.mechanism_.metric!r}: choose one of "
-                f"{', '.join(CoordinateMetric.NAMES)}"
-            )
         if self.mechanism_.records.dimension != points.shape[1]:
             raise InputError(
                 f"the mechanism's records have {self.mechanism_.records.dimension} coordinates, got X with "
@@ -133,6 +132,9 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             )
         self.eta_ = self.mechanism_.eta
         self.snap_limit_ = self.eta_ if self.snap_limit is None else self.snap_limit
+        promise = self.mechanism_.guarantee.for_points(self.snap_limit_)
+        if not self.allow_unprotected:
+            promise.check()
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -144,7 +146,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """Give the reports with their names and the snap distances, which are for whoever holds the secret only."""
         check_is_fitted(self)
         points = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.mechanism_.perturb_points(points, limit=self.snap_limit_)
+        return self.mechanism_.perturb_points(points, limit=self.snap_limit_, allow_unprotected=self.allow_unprotected)
 
     def _given(self) -> Mechanism:
         return self.mechanism if isinstance(self.mechanism, Mechanism) else load(str(self.mechanism))

@@ -15,7 +15,6 @@ import numpy as np
 from metricdp.data.writing import check_writable
 from metricdp.errors import InputError
 from metricdp.interfaces.batches import Batch, csv_batches, geojson_batches
-from metricdp.interfaces.budget import unprotected
 from metricdp.interfaces.snapping import FAR, check_far, check_limit, draw_points
 from metricdp.interfaces.streams import Target, TextSource, replacing
 
@@ -61,6 +60,7 @@ def perturb_file(
     far: str = "refuse",
     keep: Sequence[str] = (),
     snap_distances: str | Path | None = None,
+    allow_unprotected: bool = False,
     progress: Progress | None = None,
 ) -> FileSummary:
     """Write one report for each row of ``source``, in its order, and nothing else of the row unless it is kept.
@@ -83,6 +83,9 @@ def perturb_file(
     snap_distances
         A file to write the snap distance of each row to, readable by its owner only. It says something about the true
         points: never publish it with the reports.
+    allow_unprotected
+        Report also what the mechanism does not protect: records without any neighbour, and points where those that are
+        close together can be told apart. Without it, the file is refused.
     progress
         Called after each piece.
     """
@@ -94,7 +97,7 @@ def perturb_file(
         raise InputError("--far and --snap-distances go with --snap-limit: give the farthest distance at which to snap")
     _check_columns(mechanism, target, keep)
     is_geojson = _is_geojson(source)
-    is_alone = unprotected(mechanism)
+    is_alone = mechanism.guarantee.is_isolated
     summary, first_far = FileSummary(), 0
     with ExitStack() as stack:
         text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
@@ -105,7 +108,7 @@ def perturb_file(
         read = geojson_batches if is_geojson else csv_batches
         n_read = 0
         for batch in read(text, mechanism, keep, are_places=snap_limit is not None):
-            outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit)
+            outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit, allow_unprotected=allow_unprotected)
             if distances is not None:
                 summary.largest_snap_distance = max(summary.largest_snap_distance or 0.0, float(distances.max()))
             if notes is not None and distances is not None:
@@ -142,14 +145,15 @@ def _check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]
 
 
 def _drawn(
-    mechanism: Mechanism, batch: Batch, snap_limit: float | None
+    mechanism: Mechanism, batch: Batch, snap_limit: float | None, *, allow_unprotected: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.bool_]]:
     """Draw for one batch: the outputs, the records, how far these were, and whether that is too far."""
     if batch.points is not None and snap_limit is not None:
-        drawn = draw_points(mechanism, batch.points)
+        drawn = draw_points(mechanism, batch.points, limit=snap_limit, allow_unprotected=allow_unprotected)
         return drawn.outputs, drawn.rows, drawn.distances, drawn.distances > snap_limit
     rows = np.zeros(0, dtype=np.int64) if batch.rows is None else batch.rows
-    return mechanism.perturb_rows(rows), rows, None, np.zeros(len(rows), dtype=bool)
+    outputs = mechanism.perturb_rows(rows, allow_unprotected=allow_unprotected)
+    return outputs, rows, None, np.zeros(len(rows), dtype=bool)
 
 
 def _notes(n_before: int, distances: NDArray[np.float64], is_far: NDArray[np.bool_]) -> str:

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 DEGREES = "EPSG:4326"
 
 
-def perturb_column(mechanism: Mechanism, column: Any) -> Any:
+def perturb_column(mechanism: Mechanism, column: Any, *, allow_unprotected: bool = False) -> Any:
     """Draw a report for each record id in a pandas column; the answer has the same index and name.
 
     Parameters
     ----------
     column
         A Series of record ids without missing values. Each row spends the budget once.
+    allow_unprotected
+        Report also records without any neighbour; without it, they are refused.
 
     Examples
     --------
@@ -42,11 +44,22 @@ def perturb_column(mechanism: Mechanism, column: Any) -> Any:
     missing = int(column.isna().sum())
     if missing:
         raise InputError(f"{missing} of {len(column)} rows have no record id: fill or remove them")
-    return pandas.Series(mechanism.perturb(list(column)), index=column.index, name=column.name, dtype=object)
+    return pandas.Series(
+        mechanism.perturb(list(column), allow_unprotected=allow_unprotected),
+        index=column.index,
+        name=column.name,
+        dtype=object,
+    )
 
 
 def perturb_frame(
-    mechanism: Mechanism, frame: Any, *, snap_limit: float, far: str = "refuse", keep: Sequence[str] = ()
+    mechanism: Mechanism,
+    frame: Any,
+    *,
+    snap_limit: float,
+    far: str = "refuse",
+    keep: Sequence[str] = (),
+    allow_unprotected: bool = False,
 ) -> Any:
     """Draw a report for each row of a DataFrame or GeoDataFrame of points, taken to their nearest records first.
 
@@ -65,12 +78,14 @@ def perturb_frame(
         ``"refuse"`` the frame if any point is farther, or ``"drop"`` these rows; that they are missing can be seen.
     keep
         Columns to pass on as they are.
+    allow_unprotected
+        Report also where points that are close together can be told apart; without it, the mechanism is refused.
     """
     check_limit(snap_limit)
     check_far(far)
     points, write = _points_of(mechanism, frame)
     _check_kept(frame, keep, write)
-    drawn = draw_points(mechanism, points)
+    drawn = draw_points(mechanism, points, limit=snap_limit, allow_unprotected=allow_unprotected)
     is_near = drawn.distances <= snap_limit
     if far == "refuse" and not is_near.all():
         raise InputError(

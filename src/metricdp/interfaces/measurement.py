@@ -25,7 +25,10 @@ def make_measurement(mechanism: Mechanism) -> Any:
     up. That is a bound on the max divergence between the reports of any two records that far apart, which the exact
     check has proved. It is not the epsilon of a change of one person in a data set: a budget of 1 here hides a
     record among those at path distance ``1 / epsilon``. Records that no path joins have no finite distance, and the map
-    promises nothing for them.
+    promises nothing for them; records without any neighbour are no members of the domain.
+
+    Domain and metric carry the hash of the records, their pairs and distances, so that OpenDP refuses to compose
+    mechanisms over different lists: the same two ids can be far apart in one and close together in another.
 
     OpenDP takes such a measurement on trust, so its features ``contrib`` and ``honest-but-curious`` must be switched on
     (``opendp.prelude.enable_features``); this function does not do it for you. The draws come from the operating
@@ -35,8 +38,13 @@ def make_measurement(mechanism: Mechanism) -> Any:
         import opendp.prelude as dp  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError("opendp", "opendp", "a measurement of OpenDP") from None
-    known = frozenset(mechanism.records.ids)
-    what = f"{mechanism.metric}, eta {mechanism.eta!r}, {mechanism.records.n} records"
+    promise = mechanism.guarantee
+    known = frozenset(
+        name for name, is_alone in zip(mechanism.records.ids, promise.is_isolated, strict=True) if not is_alone
+    )
+    if not known:
+        raise InputError("no record of this mechanism has a neighbour, so nothing is protected: choose a larger eta")
+    what = f"{mechanism.metric}, records {promise.records_hash}"
     return dp.m.make_user_measurement(
         input_domain=dp.user_domain(f"RecordIds({what})", member=lambda name: name in known, descriptor=known),
         input_metric=dp.user_distance(f"PathDistance({what})"),

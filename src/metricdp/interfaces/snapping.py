@@ -37,10 +37,17 @@ def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int
     return nearest_records(as_points(points, mechanism.records), mechanism.records, CoordinateMetric(mechanism.metric))
 
 
-def draw_points(mechanism: Mechanism, points: ArrayLike) -> DrawnPoints:
-    """Draw for every point, also for those that are too far: what is done about these is for the caller to say."""
+def draw_points(
+    mechanism: Mechanism, points: ArrayLike, *, limit: float, allow_unprotected: bool = False
+) -> DrawnPoints:
+    """Draw for every point, also for those beyond ``limit``: what is done about these is for the caller to say.
+
+    Where the mechanism promises nothing for points that are close together, it is refused, whatever the points.
+    """
+    if not allow_unprotected:
+        mechanism.guarantee.for_points(limit).check()
     rows, distances = snap_points(mechanism, points)
-    return DrawnPoints(mechanism.perturb_rows(rows), rows, distances)
+    return DrawnPoints(mechanism.perturb_rows(rows, allow_unprotected=True), rows, distances)
 
 
 def check_limit(limit: float) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from metricdp.data.writing import check_writable
 from metricdp.errors import InputError
-from metricdp.interfaces.budget import unprotected as unprotected_rows
 from metricdp.interfaces.streams import TextSource, replacing
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class Words:
         # a draw is one word or more in one line, whatever the vocabulary holds
         self._spelled = [" ".join(name.split()) for name in mechanism.outputs.ids(mechanism.records)]
         self._row_of = {name: row for row, name in enumerate(mechanism.records.ids)}
-        self._is_alone = unprotected_rows(mechanism)
+        self._is_alone = mechanism.guarantee.is_isolated
         self._allow_unprotected = allow_unprotected
         self._remembered = lru_cache(maxsize=1 << 16)(self._pieces)
         self._is_line_start = True
@@ -154,7 +153,7 @@ class Words:
                     parts += made
                     self._is_line_start = False
         rows = np.array([part for part in parts if isinstance(part, int)], dtype=np.int64)
-        drawn = iter(self._mechanism.perturb_rows(rows).tolist())
+        drawn = iter(self._mechanism.perturb_rows(rows, allow_unprotected=True).tolist())
         target.write("".join(self._spelled[next(drawn)] if isinstance(part, int) else part for part in parts))
 
     def refuse_if_asked(self, source: TextSource) -> None:

@@ -78,17 +78,8 @@ def certified_as_it_is(problem: Problem, logarithms: NDArray[np.float64], *, sol
         )
     fits = tightest <= problem.epsilon * (1.0 + ROUNDING)
     epsilon = problem.epsilon if fits else tightest * (1.0 + ROUNDING)
-    return Mechanism(
-        repair(np.exp(logarithms), problem.graph, epsilon, costs=problem.costs),
-        problem.records,
-        problem.outputs,
-        problem.graph,
-        epsilon,
-        problem.eta,
-        problem.metric.name,
-        solver=solver,
-        has_known_graph=True,
-    )
+    table = repair(np.exp(logarithms), problem.graph, epsilon, costs=problem.costs)
+    return Mechanism.of(problem, table, epsilon=epsilon, solver=solver)
 
 
 def planar_laplace(problem: Problem) -> Mechanism:

@@ -62,6 +62,7 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
     """
     target = Path(path)
     check_writable(target)
+    mechanism.recheck()  # what is written is what passes, whatever happened to the object since it was made
     outputs = mechanism.outputs
     tensors: dict[str, NDArray[Any]] = {
         "table": mechanism.table,
@@ -102,11 +103,18 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
     write_whole(target, data)
 
 
-def load(path: str | Path) -> Mechanism:
-    """Read a mechanism file, check its sizes and hashes, and certify it again."""
+def load(path: str | Path, *, require: str | None = None) -> Mechanism:
+    """Read a mechanism file, check its sizes and hashes, and certify it again.
+
+    Parameters
+    ----------
+    require
+        What must hold beyond what the file claims, such as ``"epsilon<=10, eta>=0.5, metric=haversine, records=HASH"``:
+        see `Guarantee.unmet`. A mechanism that does not meet it raises a CertificationError.
+    """
     source = Path(path)
     try:
-        return _load(source)
+        mechanism = _load(source)
     except CertificationError as error:
         raise CertificationError(f"{source} does not hold what it claims: {error}") from None
     except FileFormatError:
@@ -115,6 +123,10 @@ def load(path: str | Path) -> Mechanism:
         raise FileFormatError(f"{source} is damaged: {error}") from None
     except (OSError, MemoryError) as error:
         raise FileFormatError(f"cannot read {source}: {error}") from None
+    unmet = "" if require is None else mechanism.guarantee.unmet(require)
+    if unmet:
+        raise CertificationError(f"{source} is not what is required: {unmet}")
+    return mechanism
 
 
 def load_losses(path: str | Path) -> tuple[NDArray[np.float64], str] | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from metricdp.data.frozen import frozen
 from metricdp.errors import CertificationError, Faults, InputError
 from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
+from metricdp.mechanism.guarantee import NOT_PROTECTED, Guarantee
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import cumulative, draw
-from metricdp.mechanism.scope import can_be_recomputed, is_known, scope_fault
+from metricdp.mechanism.scope import is_known, scope_fault
 from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_records
 from metricdp.metric.distances import CoordinateMetric
 
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
     from metricdp.problem.outputs import Outputs
     from metricdp.problem.problem import Problem
-
-NOTHING_PROTECTED = "No record has a neighbour within eta: NOTHING is protected. Choose a larger eta."
 
 
 @dataclass(frozen=True)
@@ -46,32 +46,42 @@ class Optimality:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Both proofs that come with a mechanism, and their scope.
-
-    Protected are the neighbour pairs within ``eta``, and by the chain rule every connected pair at its path distance.
-    Records in different components are not protected from one another.
-    """
+    """Both proofs that come with a mechanism, and what they are proofs of."""
 
     privacy: PrivacyCheck
-    eta: float
-    metric: str
-    n_components: int
-    n_isolated: int
+    guarantee: Guarantee
     optimality: Optimality | None = None
     is_from_file: bool = False
+
+    @property
+    def eta(self) -> float:
+        """The distance within which records are neighbours."""
+        return self.guarantee.eta
+
+    @property
+    def metric(self) -> str:
+        """The metric's name."""
+        return self.guarantee.metric
+
+    @property
+    def n_components(self) -> int:
+        """Number of groups of records that paths of neighbours join."""
+        return self.guarantee.graph.n_components
+
+    @property
+    def n_isolated(self) -> int:
+        """Number of records without any neighbour."""
+        return self.guarantee.n_isolated
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """Give the certificate in plain words, a line each."""
-        check = self.privacy
+        """Return the certificate in plain words, a line each: what is not protected first."""
+        check, scope = self.privacy, self.guarantee.lines()
         if check.n_pairs == 0:
-            return [
-                "No record has a neighbour within eta: NOTHING is protected. Choose a larger eta.",
-                *self._optimal(),
-            ]
-        lines = [
+            return [*scope, *self._optimal()]
+        proof = [
             (
                 f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
                 f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
@@ -79,16 +89,9 @@ class Certificate:
             ),
             f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
         ]
-        if not can_be_recomputed(self.metric):
-            lines.append(f"The pairs are as stored: for the metric {self.metric!r} nobody can tell if one is missing.")
-        if self.n_components > 1:
-            lines.append(
-                f"Scope: {self.n_components} components ({self.n_isolated} records without any neighbour); records in "
-                "different components are not protected from one another."
-            )
-        else:
-            lines.append("Scope: one component; every pair of records is protected at its path distance.")
-        return lines + self._optimal()
+        unprotected = [line for line in scope if line.startswith(NOT_PROTECTED)]
+        rest = [line for line in scope if not line.startswith(NOT_PROTECTED)]
+        return [*unprotected, *proof, *rest, *self._optimal()]
 
     def _optimal(self) -> list[str]:
         best = self.optimality
@@ -133,15 +136,17 @@ class Mechanism:
     optimality: Optimality | None = None
     solver: str = ""
     certificate: Certificate = field(init=False)
-    has_known_graph: InitVar[bool] = False
     # how it is drawn is set by metricdp.report.notebook: imports only go left
     _draw: ClassVar[Callable[..., Any]]
     _html: ClassVar[Callable[..., str]]
 
-    def __post_init__(self, has_known_graph: bool) -> None:
+    def __post_init__(self) -> None:
+        self._certify(is_scope_known=False)
+
+    def _certify(self, *, is_scope_known: bool) -> None:
+        """Check everything that is claimed; the scope is only known where this library made the list of pairs."""
         self._check_claims()
-        if not has_known_graph:
-            # whoever gives a graph of their own may have left out pairs
+        if not is_scope_known:
             fault = scope_fault(self.records, self.graph, self.eta, self.metric)
             if fault:
                 raise CertificationError(f"the pairs are not those within eta = {self.eta:g}: {fault}")
@@ -150,17 +155,22 @@ class Mechanism:
                 f"a mechanism's table must be uint64 of shape ({self.records.n}, {self.outputs.n}), got "
                 f"{self.table.dtype} of shape {self.table.shape}"
             )
-        # a copy of its own, so that nobody can change what was certified
-        object.__setattr__(self, "table", self.table.copy())
-        self.table.setflags(write=False)
+        # a copy that can never be written to, so that what was certified is what is drawn from and saved
+        object.__setattr__(self, "table", frozen(self.table))
+        guarantee = Guarantee(self.epsilon, self.eta, self.metric, self.records, self.graph)
+        object.__setattr__(self, "certificate", Certificate(self.recheck(), guarantee, self.optimality))
+
+    def recheck(self) -> PrivacyCheck:
+        """Run the exact check again; raise if the table does not pass it."""
         check = check_privacy(self.table, self.graph.pairs, self.graph.distances, self.epsilon)
         if not check.certified:
             raise CertificationError(f"the table is not {self.epsilon:g}-mDP: {check.fault}")
-        sizes = np.bincount(self.graph.labels)
-        certificate = Certificate(
-            check, self.eta, self.metric, self.graph.n_components, int((sizes == 1).sum()), self.optimality
-        )
-        object.__setattr__(self, "certificate", certificate)
+        return check
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, for which inputs, and where that ends."""
+        return self.certificate.guarantee
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the constructor, which certifies again."""
@@ -188,20 +198,50 @@ class Mechanism:
 
     @classmethod
     def of(
-        cls, problem: Problem, table: NDArray[np.uint64], *, optimality: Optimality | None = None, solver: str = ""
+        cls,
+        problem: Problem,
+        table: NDArray[np.uint64],
+        *,
+        epsilon: float | None = None,
+        optimality: Optimality | None = None,
+        solver: str = "",
     ) -> Mechanism:
-        """Certify an integer table as a mechanism of ``problem``."""
-        return cls(
-            table,
-            problem.records,
-            problem.outputs,
-            problem.graph,
-            problem.epsilon,
-            problem.eta,
-            problem.metric.name,
+        """Certify an integer table as a mechanism of ``problem``, at its budget or at another ``epsilon``."""
+        return cls._made(
+            is_scope_known=problem.has_own_graph,
+            table=table,
+            records=problem.records,
+            outputs=problem.outputs,
+            graph=problem.graph,
+            epsilon=problem.epsilon if epsilon is None else epsilon,
+            eta=problem.eta,
+            metric=problem.metric.name,
             optimality=optimality,
             solver=solver,
-            has_known_graph=True,
+        )
+
+    @classmethod
+    def _made(cls, *, is_scope_known: bool, **fields: Any) -> Mechanism:
+        """Certify without counting the pairs again: only for pairs that this library has made or counted itself."""
+        made = object.__new__(cls)
+        for name, value in fields.items():
+            object.__setattr__(made, name, value)
+        made._certify(is_scope_known=is_scope_known)
+        return made
+
+    def with_table(self, table: NDArray[np.uint64], *, solver: str) -> Mechanism:
+        """Certify another table over the same records, outputs and pairs, at the same budget."""
+        return self._made(
+            is_scope_known=True,
+            table=table,
+            records=self.records,
+            outputs=self.outputs,
+            graph=self.graph,
+            epsilon=self.epsilon,
+            eta=self.eta,
+            metric=self.metric,
+            optimality=None,
+            solver=solver,
         )
 
     @classmethod
@@ -239,7 +279,7 @@ class Mechanism:
 
     @cached_property
     def _steps(self) -> NDArray[np.uint64]:
-        return cumulative(self.table)
+        return frozen(cumulative(self.table))
 
     def rows_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
         """Give the rows of records named by ``ids``."""
@@ -250,45 +290,52 @@ class Mechanism:
                 f"there is no record {error.args[0]!r} in this mechanism: use one of its record ids"
             ) from None
 
-    def perturb_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw one output number for each record row, with the operating system's randomness."""
+    def perturb_rows(self, rows: NDArray[np.int64], *, allow_unprotected: bool = False) -> NDArray[np.int64]:
+        """Draw one output number for each record row, with the operating system's randomness.
+
+        Records without any neighbour are refused, all together, unless ``allow_unprotected``.
+        """
         chosen = np.asarray(rows)
         if chosen.size and not np.issubdtype(chosen.dtype, np.integer):
             raise InputError(f"rows must be whole numbers, got {chosen.dtype}")
-        return draw(self._steps, chosen.astype(np.int64))
+        chosen = chosen.astype(np.int64)
+        outputs = draw(self._steps, chosen)
+        if not allow_unprotected:
+            self.guarantee.check_rows(chosen)
+        return outputs
 
-    def perturb(self, ids: str | Sequence[Any]) -> Any:
+    def perturb(self, ids: str | Sequence[Any], *, allow_unprotected: bool = False) -> Any:
         """Draw a report for each record id: the id of the output, or its number if outputs are other points.
 
-        A pandas column gives a column with the same index and name.
+        A pandas column gives a column with the same index and name. Records without any neighbour are refused, all
+        together, unless ``allow_unprotected``: their reports may give them away.
 
         Each call spends the budget again: n reports of the same record cost n times epsilon.
         """
         one = isinstance(ids, str)
         names = self.outputs.ids(self.records)
-        drawn = [names[k] for k in self.perturb_rows(self.rows_of([ids] if one else list(ids)))]
+        rows = self.rows_of([ids] if one else list(ids))
+        drawn = [names[k] for k in self.perturb_rows(rows, allow_unprotected=allow_unprotected)]
         column: Any = ids
         if hasattr(column, "to_frame"):
             return type(column)(drawn, index=column.index, name=column.name, dtype=object)
         return drawn[0] if one else drawn
 
-    def perturb_points(self, points: ArrayLike, *, limit: float) -> SnappedReports:
+    def perturb_points(self, points: ArrayLike, *, limit: float, allow_unprotected: bool = False) -> SnappedReports:
         """Draw a report for each of ``points``, each replaced by its nearest record first.
 
-        The guarantee is that of the records: see `SnappedReports` for what snapping does to it. If any point is farther
+        What is promised for points is ``mechanism.guarantee.for_points(limit)``; where it promises nothing for points
+        that are close together, all points are refused unless ``allow_unprotected``. If any point is farther
         than ``limit`` from every record, nothing is reported at all, with the same message and after the same work
         whichever point it is; that a report was refused is itself visible.
         """
-        if not limit > 0:
-            raise InputError(f"limit must be positive, got {limit}: give the farthest distance at which to snap")
-        if self.metric not in CoordinateMetric.NAMES:
-            raise InputError(
-                f"points cannot be snapped by the metric {self.metric!r}: name records with perturb, or make a "
-                f"mechanism with one of {', '.join(CoordinateMetric.NAMES)}"
-            )
+        promise = self.guarantee.for_points(limit)
+        if not allow_unprotected:
+            promise.check()
         given = as_points(points, self.records)
         rows, distances = nearest_records(given, self.records, CoordinateMetric(self.metric))
-        outputs = self.perturb_rows(rows)  # drawn before the limit is looked at: refusing takes as long as reporting
+        # drawn before the limit is looked at: refusing takes as long as reporting
+        outputs = self.perturb_rows(rows, allow_unprotected=True)
         names = self.outputs.ids(self.records)
         reports = SnappedReports(outputs, tuple(names[k] for k in outputs), distances)
         if (distances > limit).any():

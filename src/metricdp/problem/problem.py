@@ -12,6 +12,7 @@ import numpy as np
 from metricdp.data import as_records
 from metricdp.errors import Faults, InputError
 from metricdp.metric import Metric, as_metric
+from metricdp.metric.distances import CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric
 from metricdp.metric.graph import MdpGraph
 from metricdp.problem.loss import distance_loss, given_loss, travel_loss
 from metricdp.problem.memory import check_memory
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Records
+
+OWN_METRICS = (CoordinateMetric, StreetMetric, MatrixMetric, FunctionMetric)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -125,6 +128,11 @@ class Problem:
     def n_outputs(self) -> int:
         """Number of outputs, K."""
         return self.outputs.n
+
+    @property
+    def has_own_graph(self) -> bool:
+        """Whether the list of pairs was made by a metric of this library, not by one of the user's classes."""
+        return type(self.metric) in OWN_METRICS
 
     @cached_property
     def costs(self) -> NDArray[np.float64]:

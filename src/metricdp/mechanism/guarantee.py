@@ -1,0 +1,202 @@
+"""What a mechanism promises, for which inputs, and where the promise ends: the one object that every door consults."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import InputError
+from metricdp.mechanism.points import PointGuarantee
+from metricdp.mechanism.scope import can_be_recomputed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.graph import MdpGraph
+
+UNITS = {"haversine": "km", "street": "km"}
+NOT_PROTECTED = "NOT PROTECTED"  # how lines begin that say what the promise leaves out
+ROUNDING = 1e-12  # relative; what adding up a path's distances in floats can lose
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Guarantee:
+    """The promise of a mechanism: ``Pr[report | i] <= exp(epsilon D_ij) Pr[report | j]`` for records i and j.
+
+    D is the length of the shortest path of neighbours. Records that no path joins are not protected from one another,
+    and a record without any neighbour is not protected at all. Nothing is promised between different lists of records.
+    For points that are taken to their nearest record, see `for_points`.
+
+    Parameters
+    ----------
+    epsilon
+        The budget per unit of distance.
+    eta, metric
+        Records within ``eta`` of one another in this metric are neighbours.
+    records, graph
+        The records, and their neighbour pairs with distances.
+    """
+
+    epsilon: float
+    eta: float
+    metric: str
+    records: Records
+    graph: MdpGraph
+    _for_points: dict[float, PointGuarantee] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self.sentence!r})"
+
+    @property
+    def unit(self) -> str:
+        """The unit of distances: ``"km"``, or ``"unit of distance"`` where the metric has no unit of its own."""
+        return UNITS.get(self.metric, "unit of distance")
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether the list of pairs follows from the coordinates; of others nobody can tell if one is missing."""
+        return can_be_recomputed(self.metric)
+
+    @cached_property
+    def is_isolated(self) -> NDArray[np.bool_]:
+        """For each record whether it has no neighbour: its report may give it away completely."""
+        labels = self.graph.labels
+        isolated = np.asarray(np.bincount(labels)[labels] == 1)
+        isolated.setflags(write=False)
+        return isolated
+
+    @property
+    def n_isolated(self) -> int:
+        """Number of records without any neighbour."""
+        return int(self.is_isolated.sum())
+
+    @cached_property
+    def records_hash(self) -> str:
+        """SHA-256 of ids, coordinates, metric, pairs and distances: two mechanisms with the same hash protect the same.
+
+        The bytes are ``metricdp records``, a line feed, the metric's name, a line feed, the ids as a JSON list (ASCII,
+        no blanks), a line feed, then coordinates (little-endian doubles, row by row), pairs (little-endian 32-bit whole
+        numbers) and distances (doubles), each with its shape before it, as in ``(3, 2)`` and a line feed.
+        """
+        ids = json.dumps(list(self.records.ids), separators=(",", ":"))
+        digest = hashlib.sha256(f"metricdp records\n{self.metric}\n{ids}\n".encode())
+        parts = ((self.records.coordinates, "<f8"), (self.graph.pairs, "<i4"), (self.graph.distances, "<f8"))
+        for values, kind in parts:
+            digest.update(f"{values.shape}\n".encode())
+            digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+        return digest.hexdigest()
+
+    def bound(self, i: int, j: int) -> float:
+        """Return ``epsilon D_ij``, rounded up: the largest logarithm of a ratio of two records' probabilities.
+
+        Infinite for records that no path joins.
+        """
+        if i == j:
+            return 0.0
+        distance = float(self.graph.path_distances(np.array([i]))[0, j])
+        return self.epsilon * distance * (1.0 + ROUNDING)
+
+    def for_points(self, limit: float) -> PointGuarantee:
+        """Return what is promised for points that are taken to their nearest record, at most ``limit`` away."""
+        if limit not in self._for_points:
+            self._for_points[limit] = PointGuarantee.of(
+                self.records, self.graph, self.metric, epsilon=self.epsilon, eta=self.eta, limit=limit
+            )
+        return self._for_points[limit]
+
+    def check_rows(self, rows: NDArray[np.int64]) -> None:
+        """Refuse records that the promise does not cover: those without any neighbour."""
+        count = int(self.is_isolated[rows].sum())
+        if count:
+            raise InputError(
+                f"{count} of {len(rows)} inputs are records without any neighbour within {self.eta:g} ({self.metric}): "
+                "their reports may give them away, so nothing is reported; make a mechanism with a larger eta, or "
+                "allow unprotected reports"
+            )
+
+    @property
+    def sentence(self) -> str:
+        """The promise in one sentence."""
+        if self.graph.n_pairs == 0:
+            return "NOTHING is protected: no record has a neighbour within eta; choose a larger eta."
+        near = f"two of these {self.records.n:,} records at distance d along neighbours within {self.eta:g}"
+        rest = []
+        if self.graph.n_components > 1:
+            rest.append(f"the {self.graph.n_components:,} groups that no path joins are not protected from one another")
+        if self.n_isolated:
+            rest.append(f"{self.n_isolated:,} records without any neighbour are not protected at all")
+        but = f"; but {', and '.join(rest)}" if rest else ""
+        return (
+            f"Any report is at most exp({self.epsilon:g} d) times more likely from one than from the other of {near} "
+            f"({self.metric}, d in {self.unit}){but}."
+        )
+
+    def lines(self) -> list[str]:
+        """Return the scope in plain words, what is not protected first."""
+        graph, lines = self.graph, []
+        if graph.n_pairs == 0:
+            return ["No record has a neighbour within eta: NOTHING is protected. Choose a larger eta."]
+        if self.n_isolated:
+            lines.append(
+                f"{NOT_PROTECTED}: {self.n_isolated:,} of {graph.n:,} records have no neighbour within {self.eta:g}; "
+                "reports of these may give them away."
+            )
+        if graph.n_components > 1:
+            lines.append(
+                f"Scope: {graph.n_components:,} components; records in different components are not protected from "
+                "one another."
+            )
+        else:
+            lines.append("Scope: one component; every pair of records is protected at its path distance.")
+        if not self.is_recomputed:
+            lines.append(
+                f"The pairs are as stored: for the metric {self.metric!r} nobody can tell if one is missing. Pin them "
+                f"with records={self.records_hash[:16]}."
+            )
+        return lines
+
+    def unmet(self, requirement: str) -> str:
+        """Return why a requirement such as ``"epsilon<=10, eta>=0.5, metric=haversine, records=HASH"`` is not met.
+
+        Empty if it is met. ``records`` takes the hash or its first 16 or more digits; epsilon also the bare ``=``.
+        """
+        for clause in requirement.split(","):
+            fault = self._unmet_clause(clause.strip())
+            if fault:
+                return fault
+        return ""
+
+    def _unmet_clause(self, clause: str) -> str:
+        sign = next((sign for sign in ("<=", ">=", "=") if sign in clause), "")
+        name, _, wanted = (part.strip() for part in clause.partition(sign or "="))
+        if (name, sign) in (("epsilon", "<="), ("epsilon", "="), ("eta", ">="), ("eta", "=")):
+            return _unmet_number(name, sign, wanted, self.epsilon if name == "epsilon" else self.eta)
+        if (name, sign) == ("metric", "="):
+            return "" if wanted == self.metric else f"the metric is {self.metric}, not {wanted}"
+        if (name, sign) == ("records", "="):
+            if len(wanted) < 16 or not set(wanted) <= set("0123456789abcdef"):
+                raise InputError("records= needs at least the first 16 hexadecimal digits of the records' hash")
+            is_same = self.records_hash.startswith(wanted)
+            return "" if is_same else f"the records' hash is {self.records_hash}, not {wanted}"
+        raise InputError(
+            f"the requirement {clause!r} is not understood: use epsilon<=NUMBER, eta>=NUMBER, metric=NAME or "
+            "records=HASH, with commas between"
+        )
+
+
+def _unmet_number(name: str, sign: str, wanted: str, found: float) -> str:
+    try:
+        limit = float(wanted)
+    except ValueError:
+        limit = math.nan
+    if math.isnan(limit):
+        raise InputError(f"the requirement {name}{sign}{wanted} needs a number, such as {name}{sign}1.5")
+    is_met = {"<=": found <= limit, ">=": found >= limit, "=": found == limit}[sign]
+    return "" if is_met else f"{name} is {found!r}, not {sign} {wanted}"

@@ -1,0 +1,176 @@
+"""What is promised for points that are taken to their nearest record: a bound that follows from the graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import InputError
+from metricdp.metric.cells import Cells
+from metricdp.metric.distances import CoordinateMetric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.graph import MdpGraph
+
+ROUNDING = 1e-9  # relative; distances and their sums are known far better
+EXACT_PATHS_UP_TO = 2_000  # records; above it paths go over a thin graph, which can only make them longer
+PATHS_AT_ONCE = 4_000_000  # entries of a block of path distances
+MANY_PAIRS = 8  # per record: from there on a thin graph has far fewer
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The worst that points within some distance of one another can be: their records and the path between these."""
+
+    distance: float
+    i: int = -1
+    j: int = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PointGuarantee:
+    """For points x and x' within ``r`` of one another: ``Pr[report | x] <= exp(bound(r)) Pr[report | x']``.
+
+    A point is taken to its nearest record, so two points are as hard to tell apart as their records i and j:
+    ``bound(r)`` is epsilon times the longest *path* D_ij over all pairs of records whose cells (the points to which
+    they are the nearest, within the limit) come within r of one another. It does not go to 0 with r: two points on the
+    two sides of a border between cells have different records however close they are. It is infinite where two such
+    cells belong to records that no path joins.
+
+    It is a promise for points within the limit. That a point was refused for being beyond it can be seen.
+    """
+
+    records: Records
+    graph: MdpGraph
+    epsilon: float
+    eta: float
+    limit: float
+    cells: Cells
+    _known: dict[float, Reach] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, records: Records, graph: MdpGraph, metric: str, *, epsilon: float, eta: float, limit: float
+    ) -> PointGuarantee:
+        """Return the promise for points at most ``limit`` from a record."""
+        if metric not in CoordinateMetric.NAMES:
+            raise InputError(
+                f"points cannot be snapped by the metric {metric!r}: name records by their ids, or make a mechanism "
+                f"with one of {', '.join(CoordinateMetric.NAMES)}"
+            )
+        if not limit > 0:
+            raise InputError(
+                f"the snap limit must be positive, got {limit}: give the farthest distance at which to snap"
+            )
+        return cls(records, graph, epsilon, eta, limit, Cells.of(records, metric, limit))
+
+    def __repr__(self) -> str:
+        return f"PointGuarantee(limit {self.limit:g}: {self.sentence!r})"
+
+    def bound(self, r: float) -> float:
+        """Return the largest logarithm of a ratio of two points' probabilities, for points within ``r``, rounded up."""
+        return self.epsilon * self.reach(r).distance * (1.0 + ROUNDING)
+
+    def reach(self, r: float) -> Reach:
+        """Return the longest path between records of two points within ``r`` of one another, and whose it is."""
+        if not (math.isfinite(r) and r >= 0):
+            raise InputError(f"a distance must be a number, zero or more, got {r}")
+        if r not in self._known:
+            self._known[r] = self._worst(r)
+        return self._known[r]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether points that are close together are protected from one another, and none belongs to a lone record."""
+        return not self.fault
+
+    @property
+    def fault(self) -> str:
+        """Why the promise does not hold for points close together; empty if it does."""
+        alone = int((np.bincount(self.graph.labels) == 1).sum())
+        if alone:
+            return f"{alone:,} of {self.graph.n:,} records have no neighbour, so that a point near one is given away"
+        if self.reach(0.0).distance == math.inf:
+            return (
+                "points right beside each other can belong to records that no path of neighbours joins, so that a "
+                "report may tell them apart completely"
+            )
+        return ""
+
+    def check(self) -> None:
+        """Refuse if points that are close together are not protected: whatever the points, and so telling nothing."""
+        if self.fault:
+            raise InputError(
+                f"points within {self.limit:g} of the records are not protected: {self.fault}; make a mechanism with "
+                "an eta that joins all records, use a smaller snap limit, or allow unprotected reports"
+            )
+
+    @property
+    def sentence(self) -> str:
+        """The promise in one sentence."""
+        if self.fault:
+            return f"Points within {self.limit:g} of the records are NOT protected: {self.fault}."
+        here = self.bound(0.0)
+        return (
+            f"Points within {self.limit:g} of the records: however close two of them are, their records can be a path "
+            f"of {self.reach(0.0).distance:.4g} apart, so any report is at most {math.exp(min(here, 700.0)):.3g} times "
+            f"(exp({here:.4g})) more likely from one than from the other."
+        )
+
+    def _worst(self, r: float) -> Reach:
+        """Look at pairs of cells in pieces, and in each only at those that could be worse than the worst so far."""
+        worst, labels = Reach(0.0), self.graph.labels
+        surely = self.eta * (1.0 - ROUNDING)  # pairs within eta are all neighbours: the certificate has counted them
+        for i, j, distances in self.cells.pairs_within(r):
+            apart = labels[i] != labels[j]
+            if apart.any():
+                meets = np.flatnonzero(apart)[self.cells.can_meet(i[apart], j[apart], r)]
+                if meets.size:
+                    return Reach(math.inf, int(i[meets[0]]), int(j[meets[0]]))
+            is_edge = (distances <= surely) & ~apart
+            worst = self._worst_neighbours(i[is_edge], j[is_edge], distances[is_edge], r, worst)
+            is_path = ~is_edge & ~apart
+            if is_path.any():
+                worst = self._worst_paths(i[is_path], j[is_path], r, worst)
+        return worst
+
+    def _worst_neighbours(
+        self, i: NDArray[np.int64], j: NDArray[np.int64], distances: NDArray[np.float64], r: float, worst: Reach
+    ) -> Reach:
+        """Neighbours are no farther apart than their distance: the farthest whose cells can meet is the worst."""
+        order = np.argsort(-distances)
+        order = order[distances[order] > worst.distance]
+        block = 1024
+        for start in range(0, len(order), block):
+            part = order[start : start + block]
+            meets = part[self.cells.can_meet(i[part], j[part], r)]
+            if meets.size:
+                return Reach(float(distances[meets[0]]), int(i[meets[0]]), int(j[meets[0]]))
+        return worst
+
+    def _worst_paths(self, i: NDArray[np.int64], j: NDArray[np.int64], r: float, worst: Reach) -> Reach:
+        meets = self.cells.can_meet(i, j, r)
+        i, j = i[meets], j[meets]
+        graph = self._roads
+        sources, which = np.unique(i, return_inverse=True)
+        block = max(1, PATHS_AT_ONCE // graph.n)
+        for start in range(0, len(sources), block):
+            inside = (which >= start) & (which < start + block)
+            paths = graph.path_distances(sources[start : start + block])[which[inside] - start, j[inside]]
+            longest = int(paths.argmax())
+            if paths[longest] > worst.distance:
+                worst = Reach(float(paths[longest]), int(i[inside][longest]), int(j[inside][longest]))
+        return worst
+
+    @property
+    def _roads(self) -> MdpGraph:
+        """The graph that paths are measured in: itself, or if that is large a part of it with few detours."""
+        graph = self.graph
+        is_large = graph.n > EXACT_PATHS_UP_TO and graph.n_pairs > MANY_PAIRS * graph.n
+        return graph.skeleton if is_large else graph
