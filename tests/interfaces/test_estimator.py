@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import metricdp as mdp
 from metricdp.interfaces import MetricPrivacy
-from metricdp.interfaces.estimator import connecting_eta
+from metricdp.metric import connecting_eta
 
 RANDOM = "reports are drawn from the operating system's randomness: two calls of transform differ by design"
 # scikit-learn itself passes over check_pipeline_consistency, check_transformer_general and

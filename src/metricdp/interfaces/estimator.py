@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,7 +14,7 @@ from metricdp.data.records import Records
 from metricdp.errors import InputError
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
-from metricdp.metric import as_metric
+from metricdp.metric import connecting_eta
 from metricdp.problem import Problem
 from metricdp.solve import Status, solve
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from metricdp.mechanism.snap import SnappedReports
 
 DEFAULT_OUTPUTS = 100
-MOST_FOR_CONNECTING = 10_000
 
 
 class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -181,26 +179,6 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         tags.non_deterministic = True
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
-
-
-def connecting_eta(records: Records, metric: str | None = None) -> float:
-    """Give the least neighbour distance that joins all records: the longest edge of a minimum spanning tree.
-
-    Examples
-    --------
-    >>> round(connecting_eta(Records([[0.0], [1.0], [4.0]], kind="vectors")), 6)
-    3.0
-    """
-    if records.n > MOST_FOR_CONNECTING:
-        raise InputError(
-            f"eta cannot be chosen for {records.n} records (limit {MOST_FOR_CONNECTING}): give it yourself"
-        )
-    distances = as_metric(metric, records).to_rows(records, np.arange(records.n))
-    # zero means no edge to the tree: records in one place are joined by the least positive number
-    np.maximum(distances, np.nextafter(0.0, 1.0), out=distances)
-    longest = float(minimum_spanning_tree(distances).data.max(initial=0.0))
-    # a hair more, so that rounding cannot cut the edge; any reach will do for a single place
-    return longest * (1.0 + 1e-9) or 1.0
 
 
 def _count(outputs: int | None, n: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from metricdp.errors import InputError
 from metricdp.metric.cells import Cells
+from metricdp.metric.connect import connecting_eta
 from metricdp.metric.distances import CoordinateMetric
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9  # relative; distances and their sums are known far better
 EXACT_PATHS_UP_TO = 2_000  # records; above it paths go over a thin graph, which can only make them longer
 PATHS_AT_ONCE = 4_000_000  # entries of a block of path distances
+TOLD_UP_TO = 3_000  # records: a message about fewer names the eta that joins them
 MANY_PAIRS = 8  # per record: from there on a thin graph has far fewer
 
 
@@ -108,8 +110,14 @@ class PointGuarantee:
         if self.fault:
             raise InputError(
                 f"points within {self.limit:g} of the records are not protected: {self.fault}; make a mechanism with "
-                "an eta that joins all records, use a smaller snap limit, or allow unprotected reports"
+                f"an eta that joins all records{self._joining}, use a smaller snap limit, or allow unprotected reports"
             )
+
+    @property
+    def _joining(self) -> str:
+        if self.records.n > TOLD_UP_TO:
+            return ""
+        return f" ({1.001 * connecting_eta(self.records, self.cells.metric):.4g} or more)"  # never rounded below it
 
     @property
     def sentence(self) -> str:

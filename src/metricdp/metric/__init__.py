@@ -1,5 +1,6 @@
 """Distances between records and the graph of neighbouring records."""
 
+from metricdp.metric.connect import connecting_eta
 from metricdp.metric.distances import (
     CoordinateMetric,
     FunctionMetric,
@@ -20,6 +21,7 @@ __all__ = [
     "Metric",
     "StreetMetric",
     "as_metric",
+    "connecting_eta",
     "metric_by_name",
     "prune_implied",
 ]
