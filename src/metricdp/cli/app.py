@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,9 @@ import typer
 from rich.console import Console
 
 from metricdp import __version__
+from metricdp.data.people import publication_warning
 from metricdp.data.readers.files import is_there
+from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, remove_leftovers
 from metricdp.errors import InputError
 from metricdp.report.tables import print_line
@@ -65,6 +68,15 @@ def check_targets(
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise InputError(f"{other} and {option} both name {path}: give {option} a file of its own")
+
+
+def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:
+    """Say on standard error if the records look like people's data; return the warnings."""
+    warning = publication_warning(records, columns=columns)
+    if warning is None:
+        return []
+    print_line(err, f"WARNING: {warning}")
+    return [warning]
 
 
 def print_json(fields: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from metricdp.data.people import repetition_warning
 from metricdp.data.records import Records
 from metricdp.errors import InputError
 from metricdp.interfaces.frames import checked_index
@@ -173,6 +174,9 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return self.mechanism if isinstance(self.mechanism, Mechanism) else load(str(self.mechanism))
 
     def _solved(self, points: NDArray[np.float64]) -> Mechanism:
+        advice = repetition_warning(points)
+        if advice is not None:
+            warnings.warn(advice, UserWarning, stacklevel=3)
         distinct, counts = np.unique(points, axis=0, return_counts=True)
         records = Records(distinct, prior=counts, kind=self.kind)
         problem = Problem(
