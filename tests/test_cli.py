@@ -39,6 +39,7 @@ SOLVE_FIELDS = [
     "iterations",
     "cuts",
     "file",
+    "warnings",
 ]
 VERIFY_FIELDS = [
     "certified",
