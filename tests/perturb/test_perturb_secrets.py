@@ -142,7 +142,7 @@ def test_no_repr_shows_the_secret(city, tmp_path):
     text_summary = perturb_text(city, tmp_path / "in.txt", tmp_path / "out.txt", unknown="drop")
     shown = [
         repr(reports),
-        repr(draw_points(city, points)),
+        repr(draw_points(city, points, limit=1.0)),
         repr(file_summary),
         repr(text_summary),
         repr(Batch(np.array([2]), np.array(points), [(SECRET,)])),
