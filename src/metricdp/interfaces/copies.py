@@ -55,8 +55,9 @@ class Copies:
             for column, cells in enumerate(zip(*kept[part], strict=True)):
                 texts = [cell.strip().casefold() for cell in cells]
                 self._filled[column] += sum(map(bool, texts))
-                self._found[column] = _sum(self._found[column], _matches(texts, ids, numbers))
-                shifted = _matches(texts, ids[half:] + ids[:half], np.roll(numbers, -half, axis=0))
+                looked = _Cells(texts)
+                self._found[column] = _sum(self._found[column], looked.matches(ids, numbers))
+                shifted = looked.matches(ids[half:] + ids[:half], np.roll(numbers, -half, axis=0))
                 self._by_chance[column] = _sum(self._by_chance[column], shifted)
 
     def refuse_if_any(self) -> None:
@@ -76,35 +77,34 @@ def _sum(counts: NDArray[np.int64], matches: NDArray[np.bool_]) -> NDArray[np.in
     return matches.sum(axis=0) + (counts if counts.size else 0)
 
 
-def _matches(texts: list[str], ids: list[str], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say for each row whether its cell holds the id (first column) and each of the numbers."""
-    is_id = np.array([_holds(text, name) for text, name in zip(texts, ids, strict=True)], dtype=bool)
-    values, decimals = _numbers(texts)
-    is_number = np.zeros(numbers.shape, dtype=bool)
-    for value, digits in zip(values.T, decimals.T, strict=True):
-        for scale in SCALES:
-            true = scale * numbers
-            # rounded or cut off after its digits; a whole number alone is rounded only where it counts millionths
-            shown = np.where((digits > 0) | (scale > 1.0), 10.0**-digits, 0.0)
-            is_number |= np.abs(value[:, None] - true) <= SAME * np.abs(true) + shown[:, None]
-    return np.column_stack((is_id, is_number))
+class _Cells:
+    """The cells of a column, with the numbers in them and how many decimals each number shows."""
+
+    def __init__(self, texts: list[str]) -> None:
+        found = [[(match[0], match[1] or "") for match in NUMBER.finditer(text)][:MOST_NUMBERS] for text in texts]
+        shape = len(texts), max(map(len, found), default=0)
+        self._texts = texts
+        self._values, self._decimals = np.full(shape, np.nan), np.zeros(shape)
+        for row, numbers in enumerate(found):
+            self._values[row, : len(numbers)] = [float(number) for number, _ in numbers]
+            self._decimals[row, : len(numbers)] = [len(fraction) for _, fraction in numbers]
+
+    def matches(self, ids: list[str], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say for each row whether its cell holds the id (first column) and each of the numbers."""
+        is_id = np.array([_holds(text, name) for text, name in zip(self._texts, ids, strict=True)], dtype=bool)
+        is_number = np.zeros(numbers.shape, dtype=bool)
+        for value, digits in zip(self._values.T, self._decimals.T, strict=True):
+            for scale in SCALES:
+                true = scale * numbers
+                # rounded or cut off after its digits; a whole number alone is rounded only where it counts millionths
+                shown = np.where((digits > 0) | (scale > 1.0), 10.0**-digits, 0.0)
+                is_number |= np.abs(value[:, None] - true) <= SAME * np.abs(true) + shown[:, None]
+        return np.column_stack((is_id, is_number))
 
 
 def _holds(text: str, name: str) -> bool:
-    if text == name or name in WORD.findall(text):
+    if name in text and (text == name or name in WORD.findall(text)):
         return True
-    if not NUMBER.fullmatch(text) or not NUMBER.fullmatch(name):
-        return False
-    return float(text) == float(name)
-
-
-def _numbers(texts: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the numbers in each text and how many decimals they show."""
-    found = [[(match[0], match[1] or "") for match in NUMBER.finditer(text)][:MOST_NUMBERS] for text in texts]
-    width = max(map(len, found), default=0)
-    values, decimals = np.full((len(texts), width), np.nan), np.zeros((len(texts), width))
-    for row, numbers in enumerate(found):
-        for column, (number, fraction) in enumerate(numbers):
-            values[row, column] = float(number)
-            decimals[row, column] = len(fraction)
-    return values, decimals
+    # a number that is written in another way
+    is_number = name[-1:].isdecimal() and NUMBER.fullmatch(text) and NUMBER.fullmatch(name)
+    return bool(is_number) and float(text) == float(name)

@@ -201,7 +201,7 @@ class _CsvWriter:
 
     def _write_rows(self, rows: list[list[str]]) -> None:
         text = io.StringIO(newline="")
-        csv.writer(text).writerows([map(spreadsheet_cell, row) for row in rows])
+        csv.writer(text).writerows(map(spreadsheet_cell, row) for row in rows)
         self._target.write(text.getvalue())
 
 
