@@ -122,7 +122,7 @@ def perturb_file(
             kept = [values for values, is_out in zip(batch.kept, is_far, strict=True) if not is_out]
             writer.write(outputs[~is_far], kept)
             points = None if batch.points is None else batch.points[~is_far]
-            copies.look([list(map(_cell, values)) for values in kept], rows[~is_far], points)
+            copies.look(kept, rows[~is_far], points, text_of=_cell)
             summary.reports += int((~is_far).sum())
             summary.dropped += int(is_far.sum())
             summary.unprotected += int(is_alone[rows[~is_far]].sum())

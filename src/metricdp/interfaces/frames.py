@@ -216,8 +216,10 @@ def _refuse_copies(
 ) -> None:
     """Refuse columns (or levels of an index) that visibly hold the true record."""
     copies = Copies(mechanism, names)
-    texts = [["" if is_missing else str(value) for value, is_missing in zip(c, c.isna(), strict=True)] for c in columns]
-    copies.look(list(zip(*texts, strict=True)), rows, points)
+    is_missing = _pandas().isna
+    copies.look(
+        list(zip(*columns, strict=True)), rows, points, text_of=lambda v: "" if is_missing(v) is True else str(v)
+    )
     copies.refuse_if_any()
 
 
