@@ -1,6 +1,47 @@
-"""The exceptions of metricdp: each message names the offending value and the remedy."""
+"""The exceptions of metricdp: each message names what was found and the remedy, but never a secret unless asked."""
 
 from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_SHOWN = 40  # characters of a value in a message
+_is_shown = ContextVar("_is_shown", default=False)
+
+
+@contextmanager
+def show_values() -> Iterator[None]:
+    """Let the messages of errors within this context show the true values that they are about.
+
+    Messages end up in logs, tickets and on other people's screens. So they name the row and the column of a true
+    record, and show the record itself only here.
+    """
+    token = _is_shown.set(True)
+    try:
+        yield
+    finally:
+        _is_shown.reset(token)
+
+
+def revealed(value: object) -> str:
+    """Return a secret value for a message, in brackets after a space; nothing outside of `show_values`.
+
+    Examples
+    --------
+    >>> f"line 2{revealed('home')} is wrong"
+    'line 2 is wrong'
+    >>> with show_values():
+    ...     f"line 2{revealed('home')} is wrong"
+    "line 2 ('home') is wrong"
+    """
+    if not _is_shown.get():
+        return ""
+    text = str(value)
+    return f" ({text!r})" if len(text) <= LONGEST_SHOWN else f" ({text[:LONGEST_SHOWN] + '...'!r})"
 
 
 class MetricDPError(Exception):

@@ -7,7 +7,8 @@ import stat
 
 import pytest
 
-from metricdp.data.writing import check_writable, write_whole
+from metricdp.data import writing
+from metricdp.data.writing import check_writable, replacing, stream_number, write_whole
 from metricdp.errors import InputError
 
 
@@ -69,3 +70,53 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, e
     with pytest.raises(InputError if isinstance(error, OSError) else KeyboardInterrupt):
         write_whole(path, b"after")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file", b"before")]
+
+
+def test_only_what_is_ours_and_left_is_removed(tmp_path):
+    """A live writer's file stays, and so does whatever else stands there; a link is not followed."""
+    left, link = tmp_path / f".metricdp-{'0' * 16}.tmp", tmp_path / f".metricdp-{'1' * 16}.tmp"
+    left.write_bytes(b"secret")
+    (tmp_path / "victim").write_bytes(b"victim")
+    link.symlink_to("victim")
+    (tmp_path / ".metricdp-notes.tmp").write_bytes(b"mine")
+    with replacing(tmp_path / "first") as first:
+        assert not left.exists()
+        write_whole(tmp_path / "second", b"2")
+        first.write("1")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [link.name, ".metricdp-notes.tmp", "first", "second", "victim"]
+    assert (tmp_path / "victim").read_bytes() == b"victim"
+    assert (tmp_path / "first").read_bytes() == b"1"
+
+
+def test_a_file_taken_for_a_leftover_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    lock, made = writing.fcntl.flock, []
+
+    def late(stream, how):
+        if not made:
+            made.append(next(tmp_path.glob(".metricdp-*.tmp")))
+            made[0].unlink()  # as another process would that looks for leftovers right now
+        lock(stream, how)
+
+    monkeypatch.setattr(writing.fcntl, "flock", late)
+    write_whole(tmp_path / "file", b"whole")
+    assert made
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file", b"whole")]
+
+
+def test_open_streams_are_never_replaced(tmp_path):
+    place, link = tmp_path / "place", tmp_path / "link"
+    place.write_bytes(b"before ")
+    with place.open("ab") as stream:
+        name = f"/dev/fd/{stream.fileno()}"
+        link.symlink_to(name)
+        for path in (name, link):
+            assert stream_number(path) == stream.fileno()
+            with pytest.raises(InputError, match="it is an open stream"):
+                write_whole(path, b"x")
+            with replacing(path) as target:
+                target.write("öne ")
+                assert place.read_bytes().count(b"\xc3\xb6ne ") == (path is link)  # only at the end
+    assert place.read_text(encoding="utf-8") == "before öne öne "
+    with pytest.raises(InputError, match="cannot write /dev/fd/987: Bad file descriptor"), replacing("/dev/fd/987"):
+        pass

@@ -86,9 +86,11 @@ def test_pandas_out_and_pipelines(public):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(public, columns=["x", "y"])
     privacy = MetricPrivacy(epsilon=60.0).set_output(transform="pandas").fit(frame)
-    answer = privacy.transform(frame.iloc[::-1])
+    answer = privacy.transform(frame.iloc[::-1].reset_index(drop=True))
     assert list(answer.columns) == ["x", "y"]
     assert np.array_equal(answer, frame.iloc[::-1])
+    with pytest.raises(mdp.InputError, match="'index' holds the true record"):  # the numbers of the records
+        privacy.transform(frame.iloc[::-1])
     scaled = make_pipeline(StandardScaler(), MetricPrivacy(epsilon=100.0)).fit(public)
     assert scaled.transform(public).shape == public.shape
 

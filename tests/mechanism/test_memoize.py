@@ -121,7 +121,7 @@ def test_the_fingerprint_is_of_all_that_an_answer_depends_on(mechanism):
 
 
 def test_an_unknown_record_costs_nothing(mechanism, path, ledger):
-    with pytest.raises(InputError, match="no record 'nowhere'"):
+    with pytest.raises(InputError, match="is no record of this mechanism"):
         memoize(mechanism, path, ledger=ledger).perturb("Ana", [mechanism.records.ids[0], "nowhere"])
     assert ledger.holders() == []
 

@@ -158,7 +158,7 @@ def test_the_command_writes_a_page(run, city, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     payload = payload_of(page)
     assert code == 0
-    assert answer == {"file": "page.html", "bytes": (tmp_path / "page.html").stat().st_size}
+    assert answer == {"file": "page.html", "bytes": (tmp_path / "page.html").stat().st_size, "warnings": []}
     assert payload["file"]["sha256"] == hashlib.sha256((tmp_path / "city.mdp").read_bytes()).hexdigest()
     assert payload["loss"]["is_own"]
     assert payload["loss"]["expected"] == pytest.approx(table_loss(city.mechanism.table, city.problem))

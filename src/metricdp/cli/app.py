@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +12,10 @@ import typer
 from rich.console import Console
 
 from metricdp import __version__
+from metricdp.data.people import publication_warning
 from metricdp.data.readers.files import is_there
-from metricdp.data.writing import check_writable
+from metricdp.data.records import Records
+from metricdp.data.writing import check_writable, remove_leftovers
 from metricdp.errors import InputError
 from metricdp.report.tables import print_line
 
@@ -49,16 +52,31 @@ def options(
     """Optimal metric differential privacy that is proved, not promised."""
 
 
-def check_targets(targets: dict[str, Path | None], sources: dict[str, str | Path | None]) -> None:
-    """Refuse files that cannot be written, and two options that name one file where one of them writes it."""
+def check_targets(
+    targets: dict[str, Path | None], sources: dict[str, str | Path | None], *, may_be_streams: bool = False
+) -> None:
+    """Refuse files that cannot be written, and two options that name one file where one of them writes it.
+
+    What a killed process has left beside a target is removed.
+    """
     taken = {Path(path).resolve(): option for option, path in sources.items() if path is not None and is_there(path)}
     for option, path in targets.items():
         if path is None:
             continue
-        check_writable(path)
+        check_writable(path, may_be_stream=may_be_streams)
+        remove_leftovers(path.resolve().parent)
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise InputError(f"{other} and {option} both name {path}: give {option} a file of its own")
+
+
+def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:
+    """Say on standard error if the records look like people's data; return the warnings."""
+    warning = publication_warning(records, columns=columns)
+    if warning is None:
+        return []
+    print_line(err, f"WARNING: {warning}")
+    return [warning]
 
 
 def print_json(fields: dict[str, Any]) -> None:

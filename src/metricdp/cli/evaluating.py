@@ -16,7 +16,7 @@ from rich.text import Text
 from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, out, print_json
 from metricdp.data import read_matrix
 from metricdp.data.named import file_named
-from metricdp.data.writing import write_whole
+from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
 from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, Comparison, compare
@@ -178,7 +178,7 @@ def _per_record_csv(found: Rebuilt, used: Utility) -> str:
     writer.writerow(["id", "prior", "expected_loss"])
     records = found.problem.records
     for name, prior, value in zip(records.ids, records.prior, used.per_record, strict=True):
-        writer.writerow([name, repr(float(prior)), repr(float(value))])
+        writer.writerow([spreadsheet_cell(name), repr(float(prior)), repr(float(value))])
     return text.getvalue()
 
 

@@ -34,7 +34,7 @@ def main() -> None:
             _complain(error)
         if os.environ.get("METRICDP_DEBUG"):
             raise
-        what = f"{type(error).__name__}: {error}"
+        what = type(error).__name__ if _is_secret() else f"{type(error).__name__}: {error}"
         _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
     if code == INTERRUPTED:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
@@ -51,6 +51,9 @@ def _complain(error: Any) -> NoReturn:
     if len(sys.argv) == 1:
         error.show()
         sys.exit(WRONG_INPUT)
+    unknown = getattr(error, "option_name", None)
+    if unknown is not None and _is_secret() and not getattr(error, "possibilities", None):
+        _fail(InputError("an argument that begins with - is no option: write -- before the ids"), WRONG_INPUT)
     message = " ".join(error.format_message().split()).rstrip(".")
     given = [
         word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
@@ -60,6 +63,11 @@ def _complain(error: Any) -> NoReturn:
     ]
     value = f", got {given[-1]!r}" if given else ""
     _fail(InputError(f"{message}{value}; see metricdp --help"), WRONG_INPUT)
+
+
+def _is_secret() -> bool:
+    """Say whether the arguments may hold true records, which messages do not show unless asked."""
+    return sys.argv[1:2] == ["perturb"] and "--show-values" not in sys.argv
 
 
 def _fail(error: MetricDPError, code: int) -> NoReturn:

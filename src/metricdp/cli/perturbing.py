@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,8 @@ import typer
 from rich.console import Console
 
 from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
-from metricdp.errors import InputError
+from metricdp.data.writing import stream_number
+from metricdp.errors import InputError, show_values
 from metricdp.interfaces.budget import budget, scope_lines
 from metricdp.interfaces.files import perturb_file
 from metricdp.interfaces.streams import TextSource
@@ -21,6 +23,7 @@ from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import LiveLine, print_line, printable
 
+STANDARD_OUTPUT = 1  # its number among the open streams
 SECONDS_BETWEEN_LINES = 10.0
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 DONE = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
@@ -36,7 +39,8 @@ def perturb(
     ] = None,
     text: Annotated[Path | None, typer.Option("--text", help="A text whose words are the records' ids.")] = None,
     target: Annotated[
-        Path | None, typer.Option("--output", help="File of reports to write (GeoJSON if it is named so).")
+        Path | None,
+        typer.Option("--output", help="File of reports to write (GeoJSON if it is named so); - is standard output."),
     ] = None,
     snap_limit: Annotated[
         float | None,
@@ -58,9 +62,13 @@ def perturb(
     allow_unprotected: Annotated[
         bool, typer.Option("--allow-unprotected", help="Report what is not protected, too: it may show the truth.")
     ] = False,
+    show_true: Annotated[
+        bool, typer.Option("--show-values", help="Let error messages show the true values that they are about.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
+    target = _stream_or_file(target, as_json=as_json)
     _check_ways(bool(ids), source, text, target)
     words: dict[str, Any] = {"unknown": unknown, "keep_punctuation": keep_punctuation}
     rows: dict[str, Any] = {
@@ -74,16 +82,26 @@ def perturb(
     check_targets(
         {"--output": target, "--snap-distances": snap_distances},
         {"--input": source, "--text": text, "FILE.mdp": file},
+        may_be_streams=True,
     )
     mechanism = load(file)
-    if text is not None and target is not None:
-        words["allow_unprotected"] = allow_unprotected
-        _perturb_text(mechanism, text, target, words, as_json=as_json)
-    elif source is not None and target is not None:
-        rows["allow_unprotected"] = allow_unprotected
-        _perturb_rows(mechanism, source, target, rows, as_json=as_json)
-    else:
-        _print_reports(mechanism, ids or [], allow_unprotected=allow_unprotected, as_json=as_json)
+    with show_values() if show_true else nullcontext():
+        if text is not None and target is not None:
+            words["allow_unprotected"] = allow_unprotected
+            _perturb_text(mechanism, text, target, words, as_json=as_json)
+        elif source is not None and target is not None:
+            rows["allow_unprotected"] = allow_unprotected
+            _perturb_rows(mechanism, source, target, rows, as_json=as_json)
+        else:
+            _print_reports(mechanism, ids or [], allow_unprotected=allow_unprotected, as_json=as_json)
+
+
+def _stream_or_file(target: Path | None, *, as_json: bool) -> Path | None:
+    if target is None or (target != Path("-") and stream_number(target) != STANDARD_OUTPUT):
+        return target
+    if as_json:
+        raise InputError(f"--json and --output {target} would both write to standard output: give --output a file")
+    return Path("/dev/stdout")
 
 
 def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
@@ -177,8 +195,9 @@ def _answer(
         spent = {"epsilon": mechanism.epsilon, "budget": budget(mechanism, n_reports)}
         print_json({**fields, **spent, "file": str(file)})
     else:
+        console = err if stream_number(file) == STANDARD_OUTPUT else out
         for line in lines:
-            print_line(out, line)
+            print_line(console, line)
     for line in scope_lines(mechanism, n_unprotected):
         print_line(err, line)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, out, print_json, warn_of_people
 from metricdp.data.named import named
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
@@ -61,8 +61,9 @@ def report(
         streets=network,
         file=SourceFile.of(file),
     )
+    warnings = warn_of_people((found.mechanism if isinstance(found, Rebuilt) else found).records)
     if as_json:
-        print_json({"file": str(page), "bytes": n_bytes})
+        print_json({"file": str(page), "bytes": n_bytes, "warnings": warnings})
     else:
         print_line(out, f"{page} ({n_bytes / 1e6:.1f} MB): open it in a browser")
 

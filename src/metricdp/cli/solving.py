@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, check_targets, err, out, print_json
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, check_targets, err, out, print_json, warn_of_people
 from metricdp.data import read_matrix, read_rows
 from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.people import column_names
 from metricdp.data.writing import write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.guidance import guidance
@@ -79,7 +80,8 @@ def solve_command(
         },
     )
     seed = _whole(seed)
-    chosen_records = chosen(named(source, streets=streets, seed=seed), records, seed=seed)
+    all_records = named(source, streets=streets, seed=seed)
+    chosen_records = chosen(all_records, records, seed=seed)
     if prior is not None:
         chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
     problem = Problem(
@@ -92,6 +94,7 @@ def solve_command(
         seed=seed,
         memory_limit=memory_limit,
     )
+    warnings = warn_of_people(all_records, columns=column_names(source))
     with ProgressLine(err, "solving") as progress:
         result = solve(
             problem,
@@ -114,7 +117,7 @@ def solve_command(
     if trace is not None:
         write_whole(trace, (result.trace.json_lines() + "\n").encode())
     if as_json:
-        print_json(solve_fields(result, output))
+        print_json({**solve_fields(result, output), "warnings": warnings})
     else:
         print_result(out, result)
         advice = guidance(problem, result.mechanism)
@@ -124,6 +127,8 @@ def solve_command(
             print_line(out, f"written to {output}")
         if result.status is not Status.OPTIMAL:
             print_line(err, f"the gap {gap:g} was not reached: {_remedy(result.status)}")
+    if output is None:
+        print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
     if result.status is not Status.OPTIMAL:
         raise typer.Exit(ANSWER_IS_NO)
 

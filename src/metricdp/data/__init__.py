@@ -2,6 +2,7 @@
 
 from metricdp.data.gaussian import gaussian
 from metricdp.data.grid import grid
+from metricdp.data.people import publication_warning
 from metricdp.data.readers import (
     as_records,
     read_csv,
@@ -26,6 +27,7 @@ __all__ = [
     "as_records",
     "gaussian",
     "grid",
+    "publication_warning",
     "read_csv",
     "read_geojson",
     "read_graphml",

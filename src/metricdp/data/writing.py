@@ -1,21 +1,63 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and streams that get everything at the end."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from metricdp.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
-def check_writable(path: str | Path) -> None:
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PRIVATE = 0o600  # readable and writable by the owner only
+MOST_LINKS = 40  # as many as Linux follows
+TEMPORARY = re.compile(r"\.metricdp-[0-9a-f]{16}\.tmp")
+STREAM = re.compile(r"/(?:dev|proc/self|proc/thread-self)/fd/([0-9]+)")
+STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+FORMULA = re.compile("'*[=+\\-@\t\r\n]")  # what spreadsheets run begins so; apostrophes, so that it can be undone
+
+
+class Target:
+    """Where something is written to."""
+
+    def __init__(self, path: str | Path, stream: IO[bytes]) -> None:
+        self.path, self._stream = path, stream
+
+    def write(self, data: str | bytes) -> None:
+        """Write bytes, or a text as UTF-8."""
+        with _explained(self.path):
+            self._stream.write(data.encode() if isinstance(data, str) else data)
+
+
+def check_writable(path: str | Path, *, may_be_stream: bool = False) -> None:
     """Raise now, before long work, if ``path`` could not be written later.
 
     A link is followed to the place it names. Only a regular file may be replaced: a device, pipe or socket is refused.
+    An open stream of this process (``/dev/stdout``, ``/dev/fd/3``) is refused too unless ``may_be_stream``.
     """
+    number = stream_number(path)
+    if number is not None and may_be_stream:
+        with _explained(path):
+            os.write(number, b"")
+        return
     place = _place(path)
+    if number is not None:
+        raise InputError(f"cannot write {path}: it is an open stream, which cannot be replaced; name a regular file")
     if place.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file inside it")
     if not place.parent.is_dir():
@@ -27,31 +69,148 @@ def check_writable(path: str | Path) -> None:
 
 
 def write_whole(path: str | Path, data: bytes) -> None:
-    """Write ``data`` beside ``path``, then move it into place, so that no half file is ever seen.
-
-    A new file gets the permissions that the umask allows; a file that is replaced passes on its own.
-    """
+    """Write ``data`` to the file ``path``, whole or not at all; see `replacing`."""
     check_writable(path)
+    with replacing(path) as target:
+        target.write(data)
+
+
+@contextmanager
+def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]:
+    """Write a file beside ``path`` that takes its place at the end, and only if nothing failed.
+
+    A new file gets the permissions that the umask allows, a private one those of its owner only; a file that is
+    replaced passes on its own. Until the end, nobody but the owner can read what is to be private. Leftovers of
+    processes that were killed are removed first.
+
+    An open stream of this process (``/dev/stdout``, ``/dev/fd/3``) is never replaced: it gets everything at the end.
+    """
+    check_writable(path, may_be_stream=True)
+    number = stream_number(path)
+    with _buffered(path, number) if number is not None else _beside(path, is_private=is_private) as target:
+        yield target
+
+
+def stream_number(path: str | Path) -> int | None:
+    """Return the number of the open stream that ``path`` names, also through links; None for a file.
+
+    Examples
+    --------
+    >>> stream_number("/dev/stdout"), stream_number("/dev/fd/3"), stream_number("reports.csv")
+    (1, 3, None)
+    """
+    place = Path(path)
+    for _ in range(MOST_LINKS):
+        name = os.path.normpath(place.absolute())
+        match = STREAM.fullmatch(name)
+        if match is not None or name in STANDARD_STREAMS:
+            return STANDARD_STREAMS[name] if match is None else int(match[1])
+        try:
+            place = Path(name).parent / Path(name).readlink()
+        except (OSError, ValueError):  # no link
+            return None
+    return None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of processes that were killed: ours, and no longer locked by whoever wrote them."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if TEMPORARY.fullmatch(entry.name):
+                _remove_if_left(entry.path)
+
+
+def spreadsheet_cell(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula: with an apostrophe before it if one could.
+
+    Examples
+    --------
+    >>> [spreadsheet_cell(cell) for cell in ("=1+1", "-home", "-0.5", "home")]
+    ["'=1+1", "'-home", '-0.5', 'home']
+    """
+    return f"'{cell}" if FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
+
+
+def plain_cell(cell: str) -> str:
+    """Return what `spreadsheet_cell` was given."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
+
+@contextmanager
+def _beside(path: str | Path, *, is_private: bool) -> Iterator[Target]:
     place = _place(path)
-    temporary = place.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(handle, "wb") as stream:
-            if place.exists():
-                temporary.chmod(stat.S_IMODE(place.stat().st_mode) & 0o777)
-            stream.write(data)
+    remove_leftovers(place.parent)
+    is_new = not place.exists()
+    with ExitStack() as stack:
+        with _explained(path):
+            temporary, stream = _temporary(place, 0o666 if is_new and not is_private else PRIVATE)
+        stack.callback(temporary.unlink, missing_ok=True)
+        stack.callback(_close, path, stream)
+        yield Target(path, stream)
+        with _explained(path):
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(place)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise InputError(f"cannot write {path}: {error.strerror}; choose another path") from None
-        raise
+            if not is_new:
+                temporary.chmod(stat.S_IMODE(place.stat().st_mode) & 0o777)
+            if fcntl is None:
+                stream.close()  # Windows moves no open file; elsewhere it is locked until it has been moved
+            temporary.replace(place)
+
+
+def _temporary(place: Path, mode: int) -> tuple[Path, IO[bytes]]:
+    """Return a new file beside ``place``, locked as long as it is open, so that it is seen to be in use."""
+    while True:
+        temporary = place.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
+        stream = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+        if fcntl is None:
+            return temporary, stream
+        with suppress(OSError):  # a file system without locks: whoever looks for leftovers cannot lock it either
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        if os.fstat(stream.fileno()).st_nlink:
+            return temporary, stream
+        stream.close()  # taken for a leftover before it was locked
+
+
+def _remove_if_left(path: str) -> None:
+    with suppress(OSError):  # gone, locked, or not ours
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            status = os.fstat(handle)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                Path(path).unlink()
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _buffered(path: str | Path, number: int) -> Iterator[Target]:
+    with tempfile.TemporaryFile() as stream:
+        yield Target(path, stream)
+        with _explained(path):
+            sys.stdout.flush()
+            stream.seek(0)
+            with os.fdopen(os.dup(number), "wb") as end:
+                shutil.copyfileobj(stream, end)
+
+
+def _close(path: str | Path, stream: IO[bytes]) -> None:
+    with _explained(path):
+        stream.close()
+
+
+@contextmanager
+def _explained(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another path") from None
 
 
 def _place(path: str | Path) -> Path:
-    """Give the place that ``path`` stands for, all links followed."""
+    """Return the place that ``path`` stands for, all links followed."""
     try:
         place = Path(path).resolve()
         place.exists()  # raises for a name that no file can have

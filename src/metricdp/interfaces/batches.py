@@ -11,7 +11,8 @@ import numpy as np
 
 from metricdp.data.readers.columns import find_columns, listed
 from metricdp.data.readers.tables import Table
-from metricdp.errors import FileFormatError, InputError
+from metricdp.data.writing import NUMBER, plain_cell
+from metricdp.errors import FileFormatError, InputError, revealed
 from metricdp.interfaces.features import features
 
 if TYPE_CHECKING:
@@ -23,15 +24,19 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
 
 ROWS_AT_ONCE = 4096
+USUAL_NAMES = frozenset(("id", "lat", "latitude", "lon", "lng", "long", "longitude", "x", "x0", "x1"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Some rows of a file: the record that each names or the point that each is, and the columns to be kept."""
 
     rows: NDArray[np.int64] | None
     points: NDArray[np.float64] | None
     kept: Sequence[Sequence[Any]]
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self.kept)} rows)"
 
 
 def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[Batch]:
@@ -48,7 +53,12 @@ def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *
             yield Batch(None, points, rows)
         else:
             cells = table.columns[columns.coordinates[0]]
-            yield Batch(mechanism.rows_of([_known(cell, known) for cell in cells]), None, rows)
+            ids = [_known(cell, known) for cell in cells]
+            unknown = next((row for row, name in enumerate(ids) if name not in known), None)
+            if unknown is not None:
+                where = f"{table.source}, line {table.lines[unknown]}, {table.label(columns.coordinates[0])}"
+                raise _no_record(where, cells[unknown])
+            yield Batch(mechanism.rows_of(ids), None, rows)
 
 
 def geojson_batches(
@@ -70,6 +80,9 @@ def geojson_batches(
             yield Batch(None, np.array([feature.place() for feature in batch]), rows)
         else:
             ids = [_known(feature.id(), known) for feature in batch]
+            unknown = next((row for row, name in enumerate(ids) if name not in known), None)
+            if unknown is not None:
+                raise _no_record(batch[unknown].where, ids[unknown])
             yield Batch(mechanism.rows_of(ids), None, rows)
 
 
@@ -82,6 +95,7 @@ class _Columns:
 
     @classmethod
     def of(cls, table: Table, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> _Columns:
+        _check_header(table, mechanism)
         coordinates = _coordinates(table, mechanism) if are_places else (_id_column(table),)
         kept = tuple(_kept_column(table, name) for name in keep)
         true = next((table.names[column] for column in kept if column in coordinates), None)
@@ -124,7 +138,18 @@ def _tables(source: TextSource) -> Iterator[Table]:
 
 
 def _table(source: TextSource, header: list[str], rows: list[list[str]], lines: list[int]) -> Table:
-    return Table(str(source.path), tuple(header), tuple(zip(*rows, strict=True)), lines)
+    return Table(str(source.path), tuple(header), tuple(zip(*rows, strict=True)), lines, is_secret=True)
+
+
+def _check_header(table: Table, mechanism: Mechanism) -> None:
+    """Refuse a first line that is a row: messages about its columns would show the true record."""
+    known = frozenset(mechanism.records.ids)
+    row = next((name for name in table.names if name in known or NUMBER.fullmatch(name)), None)
+    if row is not None and USUAL_NAMES.isdisjoint(name.lower() for name in table.names):
+        raise InputError(
+            f"the first line of {table.source} holds a record or a number{revealed(row)}, not only names of columns: "
+            "begin the file with a line of names"
+        )
 
 
 def _coordinates(table: Table, mechanism: Mechanism) -> tuple[int, ...]:
@@ -166,5 +191,9 @@ def _properties_of(feature: Any, keep: Sequence[str]) -> list[Any]:
 
 
 def _known(cell: str, known: frozenset[str]) -> str:
-    # spaces around an id belong to it only if the record's own id has them
-    return cell if cell in known else cell.strip()
+    # spaces around an id belong to it only if the record's own id has them; likewise the apostrophe for spreadsheets
+    return next((name for name in (cell, cell.strip(), plain_cell(cell)) if name in known), cell.strip())
+
+
+def _no_record(where: str, value: str) -> InputError:
+    return InputError(f"{where}{revealed(value)} is no record of this mechanism: use one of its record ids")

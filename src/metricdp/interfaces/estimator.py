@@ -6,12 +6,16 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from metricdp.data.people import repetition_warning
 from metricdp.data.records import Records
 from metricdp.errors import InputError
+from metricdp.interfaces.frames import checked_index
+from metricdp.interfaces.snapping import snap_points
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric import connecting_eta
@@ -35,6 +39,9 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     `fit` takes a **public list** of records and finds the best mechanism for it; `transform` takes the true rows to
     their nearest records and gives the coordinates of the outputs drawn for them. Do not fit on the secrets themselves:
     which records and outputs there are is not hidden, so ``fit_transform`` of secret rows publishes them.
+
+    With ``set_output(transform="pandas")`` scikit-learn puts the index of the input on the reports; one that visibly
+    holds the true points is refused, but nothing finds every copy: call ``reset_index(drop=True)`` first.
 
     Draws come from the operating system's randomness: there is no ``random_state``, two calls of `transform` differ,
     and each spends the budget again.
@@ -138,18 +145,38 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Give the coordinates of the output drawn for each row."""
         reports = self.perturb(X)
+        self._check_index(X)
         return self.mechanism_.outputs.coordinates[reports.outputs]
 
     def perturb(self, X: ArrayLike) -> SnappedReports:
         """Give the reports with their names and the snap distances, which are for whoever holds the secret only."""
         check_is_fitted(self)
-        points = validate_data(self, X, dtype=np.float64, reset=False)
+        is_text = False
+        try:
+            points = validate_data(self, X, dtype=np.float64, reset=False)
+        except ValueError as error:
+            is_text = str(error).startswith("could not convert")  # and goes on with the true value
+            if not is_text:
+                raise
+        if is_text:
+            raise InputError("X must hold numbers: correct or remove the others")
         return self.mechanism_.perturb_points(points, limit=self.snap_limit_, allow_unprotected=self.allow_unprotected)
+
+    def _check_index(self, X: Any) -> None:
+        """Refuse an index that visibly holds the true points if scikit-learn is to put it on the reports."""
+        made = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if made == "pandas" and hasattr(X, "iloc"):
+            points = np.asarray(X, dtype=np.float64)
+            rows, _ = snap_points(self.mechanism_, points)
+            checked_index(self.mechanism_, X.index, list(X.columns), rows, points)
 
     def _given(self) -> Mechanism:
         return self.mechanism if isinstance(self.mechanism, Mechanism) else load(str(self.mechanism))
 
     def _solved(self, points: NDArray[np.float64]) -> Mechanism:
+        advice = repetition_warning(points)
+        if advice is not None:
+            warnings.warn(advice, UserWarning, stacklevel=3)
         distinct, counts = np.unique(points, axis=0, return_counts=True)
         records = Records(distinct, prior=counts, kind=self.kind)
         problem = Problem(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metricdp.errors import FileFormatError, InputError
+from metricdp.errors import FileFormatError, InputError, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,13 +17,22 @@ if TYPE_CHECKING:
 LONGEST_VALUE = 1 << 24
 BLANKS = re.compile(r"[ \t\n\r]*")
 DEGREES = ("CRS84", "4326")
+GEOMETRIES = (
+    "Point",
+    "MultiPoint",
+    "LineString",
+    "MultiLineString",
+    "Polygon",
+    "MultiPolygon",
+    "GeometryCollection",
+)
 
 
 @dataclass(frozen=True)
 class Feature:
     """One feature as it stands in the file."""
 
-    content: Any
+    content: Any = field(repr=False)
     where: str
 
     @property
@@ -37,7 +46,8 @@ class Feature:
         geometry = self.content.get("geometry") if isinstance(self.content, dict) else None
         kind = geometry.get("type") if isinstance(geometry, dict) else None
         if not isinstance(geometry, dict) or kind != "Point":
-            raise InputError(f"{self.where} has the geometry {kind!s:.40}: only Points can be perturbed; remove it")
+            known = kind if kind is None or kind in GEOMETRIES else f"of another kind{revealed(kind)}"
+            raise InputError(f"{self.where} has the geometry {known}: only Points can be perturbed; remove it")
         position = geometry.get("coordinates")
         if not isinstance(position, list) or len(position) < 2 or not all(map(_is_number, position[:2])):
             raise InputError(f"{self.where} has coordinates that are no [longitude, latitude]: give both in degrees")
@@ -118,16 +128,19 @@ class _Text:
         """Take the next JSON value."""
         self._sign()
         while True:
+            fault = ""
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._at)
             except (ValueError, RecursionError) as error:
                 if self._is_all or isinstance(error, RecursionError):
-                    raise self._broken(getattr(error, "msg", str(error))) from None
+                    fault = getattr(error, "msg", str(error))
             else:
                 # a number may go on in what is not read yet
                 if end < len(self._buffer) or self._is_all:
                     self._at = end
                     return value
+            if fault:  # raised here, for the error of the decoder carries the text along
+                raise self._broken(fault)
             if len(self._buffer) - self._at > LONGEST_VALUE:
                 raise self._broken(f"a value of more than {LONGEST_VALUE:,} characters")
             # at least twice as much, so that a long value is not tried too often

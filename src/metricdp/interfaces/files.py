@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from metricdp.data.writing import check_writable
+from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
 from metricdp.errors import InputError
 from metricdp.interfaces.batches import Batch, csv_batches, geojson_batches
+from metricdp.interfaces.copies import Copies
 from metricdp.interfaces.snapping import FAR, check_far, check_limit, draw_points
-from metricdp.interfaces.streams import Target, TextSource, replacing
+from metricdp.interfaces.streams import TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 GEOJSON_SUFFIXES = (".geojson", ".json")
 
 
-@dataclass
+@dataclass(repr=False)
 class FileSummary:
     """What was done with a file. All but ``reports`` says something about the true records: it is for their holder.
 
@@ -49,6 +50,9 @@ class FileSummary:
     dropped: int = 0
     largest_snap_distance: float | None = None
     unprotected: int = 0
+
+    def __repr__(self) -> str:
+        return f"FileSummary({self.reports} reports)"
 
 
 def perturb_file(
@@ -89,7 +93,7 @@ def perturb_file(
     progress
         Called after each piece.
     """
-    check_writable(target)
+    check_writable(target, may_be_stream=True)
     check_far(far)
     if snap_limit is not None:
         check_limit(snap_limit)
@@ -101,12 +105,12 @@ def perturb_file(
     summary, first_far = FileSummary(), 0
     with ExitStack() as stack:
         text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
-        writer = _writer(mechanism, stack.enter_context(replacing(target)), target, keep)
-        notes = None if snap_distances is None else stack.enter_context(replacing(snap_distances, is_secret=True))
+        writer = _writer(mechanism, stack.enter_context(replacing(target, is_private=True)), target, keep)
+        notes = None if snap_distances is None else stack.enter_context(replacing(snap_distances, is_private=True))
         if notes is not None:
             notes.write("row,snap_distance,is_reported\r\n")
         read = geojson_batches if is_geojson else csv_batches
-        n_read = 0
+        copies, n_read = Copies(mechanism, keep), 0
         for batch in read(text, mechanism, keep, are_places=snap_limit is not None):
             outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit, allow_unprotected=allow_unprotected)
             if distances is not None:
@@ -117,6 +121,8 @@ def perturb_file(
                 first_far = n_read + 1 + int(np.flatnonzero(is_far)[0])
             kept = [values for values, is_out in zip(batch.kept, is_far, strict=True) if not is_out]
             writer.write(outputs[~is_far], kept)
+            points = None if batch.points is None else batch.points[~is_far]
+            copies.look(kept, rows[~is_far], points, text_of=_cell)
             summary.reports += int((~is_far).sum())
             summary.dropped += int(is_far.sum())
             summary.unprotected += int(is_alone[rows[~is_far]].sum())
@@ -124,6 +130,7 @@ def perturb_file(
             if progress is not None:
                 progress(text, n_read)
         writer.end()
+        copies.refuse_if_any()
         # only now, so that refusing takes as long as reporting
         if summary.dropped and far == "refuse":
             raise InputError(
@@ -194,7 +201,7 @@ class _CsvWriter:
 
     def _write_rows(self, rows: list[list[str]]) -> None:
         text = io.StringIO(newline="")
-        csv.writer(text).writerows(rows)
+        csv.writer(text).writerows(map(spreadsheet_cell, row) for row in rows)
         self._target.write(text.getvalue())
 
 

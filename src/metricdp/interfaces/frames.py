@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricdp.data.readers.columns import find_columns, listed
 from metricdp.errors import InputError, MissingExtraError
+from metricdp.interfaces.copies import Copies
 from metricdp.interfaces.snapping import check_far, check_limit, draw_points, snap_points
 
 if TYPE_CHECKING:
@@ -20,13 +22,18 @@ if TYPE_CHECKING:
 DEGREES = "EPSG:4326"
 
 
-def perturb_column(mechanism: Mechanism, column: Any, *, allow_unprotected: bool = False) -> Any:
-    """Draw a report for each record id in a pandas column; the answer has the same index and name.
+def perturb_column(
+    mechanism: Mechanism, column: Any, *, keep_index: bool = False, allow_unprotected: bool = False
+) -> Any:
+    """Draw a report for each record id in a pandas column; the answer has the same order and name.
 
     Parameters
     ----------
     column
         A Series of record ids without missing values. Each row spends the budget once.
+    keep_index
+        Pass the index on as it is, unprotected. By default rows are numbered from 0, for an index may hold the true
+        record. One that visibly does is refused; nothing finds every copy.
     allow_unprotected
         Report also records without any neighbour; without it, they are refused.
 
@@ -35,7 +42,10 @@ def perturb_column(mechanism: Mechanism, column: Any, *, allow_unprotected: bool
     >>> import pandas, metricdp
     >>> grid = metricdp.data.grid(2, 2)
     >>> mechanism = metricdp.exponential(metricdp.Problem(grid, epsilon=50.0, eta=1.0, outputs=4))
-    >>> perturb_column(mechanism, pandas.Series(["r00c00", "r01c01"], index=["Ana", "Ben"])).to_dict()
+    >>> homes = pandas.Series(["r00c00", "r01c01"], index=["Ana", "Ben"])
+    >>> perturb_column(mechanism, homes).to_dict()
+    {0: 'r00c00', 1: 'r01c01'}
+    >>> perturb_column(mechanism, homes, keep_index=True).to_dict()
     {'Ana': 'r00c00', 'Ben': 'r01c01'}
     """
     pandas = _pandas()
@@ -44,12 +54,10 @@ def perturb_column(mechanism: Mechanism, column: Any, *, allow_unprotected: bool
     missing = int(column.isna().sum())
     if missing:
         raise InputError(f"{missing} of {len(column)} rows have no record id: fill or remove them")
-    return pandas.Series(
-        mechanism.perturb(list(column), allow_unprotected=allow_unprotected),
-        index=column.index,
-        name=column.name,
-        dtype=object,
-    )
+    ids = list(column)
+    index = checked_index(mechanism, column.index, [column.name], mechanism.rows_of(ids)) if keep_index else None
+    reports = mechanism.perturb(ids, allow_unprotected=allow_unprotected)
+    return pandas.Series(reports, index=index, name=column.name, dtype=object)
 
 
 def perturb_frame(
@@ -59,13 +67,15 @@ def perturb_frame(
     snap_limit: float,
     far: str = "refuse",
     keep: Sequence[str] = (),
+    keep_index: bool = False,
     allow_unprotected: bool = False,
 ) -> Any:
     """Draw a report for each row of a DataFrame or GeoDataFrame of points, taken to their nearest records first.
 
-    The answer has the same index, the columns of coordinates (or the geometry, in the same reference system) with the
+    The answer has the same order, the columns of coordinates (or the geometry, in the same reference system) with the
     reports' coordinates, the column ``report`` with their names, and the columns named by ``keep``. **Every other
-    column is left out**: what stands beside a report can give the true place away, and nothing protects it.
+    column is left out, and so are the index and the frame's ``attrs``**: what stands beside a report can give the true
+    place away, and nothing protects it.
 
     Parameters
     ----------
@@ -77,7 +87,10 @@ def perturb_frame(
     far
         ``"refuse"`` the frame if any point is farther, or ``"drop"`` these rows; that they are missing can be seen.
     keep
-        Columns to pass on as they are.
+        Columns to pass on as they are. One that visibly holds the true place under another name is refused; nothing
+        finds every copy.
+    keep_index
+        Pass the index on as it is, under the same rule. By default rows are numbered from 0.
     allow_unprotected
         Report also where points that are close together can be told apart; without it, the mechanism is refused.
     """
@@ -95,7 +108,10 @@ def perturb_frame(
     outputs = drawn.outputs[is_near]
     names = np.array(mechanism.outputs.ids(mechanism.records), dtype=object)[outputs]
     kept = frame.loc[is_near, list(keep)]
-    return write.reports(kept, outputs, names)
+    rows, true = drawn.rows[is_near], np.hstack((points, write.given))[is_near]
+    _refuse_copies(mechanism, keep, [kept[name] for name in keep], rows, true)
+    index = checked_index(mechanism, kept.index, write.names, rows, true) if keep_index else None
+    return write.reports({name: _values(kept[name]) for name in keep}, index, outputs, names)
 
 
 def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
@@ -110,15 +126,14 @@ def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
 class _CoordinateColumns:
     """Reports into the columns that the points came from."""
 
-    def __init__(self, mechanism: Mechanism, names: list[Any]) -> None:
-        self.names = names
+    def __init__(self, mechanism: Mechanism, names: list[Any], points: NDArray[np.float64]) -> None:
+        self.names, self.given = names, points
         self._mechanism = mechanism
 
-    def reports(self, kept: Any, outputs: NDArray[np.int64], report: NDArray[np.object_]) -> Any:
+    def reports(self, kept: dict[Any, Any], index: Any, outputs: NDArray[np.int64], report: NDArray[np.object_]) -> Any:
         points = self._mechanism.outputs.coordinates[outputs]
         columns = dict(zip(self.names, points.T, strict=True))
-        beside = {name: kept[name].array for name in kept.columns}
-        return _pandas().DataFrame({**columns, "report": report, **beside}, index=kept.index)
+        return _pandas().DataFrame({**columns, "report": report, **kept}, index=index)
 
 
 class _Geometry:
@@ -126,6 +141,7 @@ class _Geometry:
 
     def __init__(self, mechanism: Mechanism, frame: Any) -> None:
         self.names = [frame.geometry.name]
+        self.given = np.column_stack([np.asarray(frame.geometry.x), np.asarray(frame.geometry.y)])
         points = mechanism.outputs.coordinates
         geopandas = _geopandas()
         places = geopandas.GeoSeries(geopandas.points_from_xy(points[:, 1], points[:, 0]), crs=DEGREES)
@@ -133,12 +149,10 @@ class _Geometry:
         crs = frame.geometry.crs
         self._places = places.set_crs(None, allow_override=True) if crs is None else places.to_crs(crs)
 
-    def reports(self, kept: Any, outputs: NDArray[np.int64], report: NDArray[np.object_]) -> Any:
-        geopandas, name = _geopandas(), self.names[0]
-        geometry = self._places.iloc[outputs].set_axis(kept.index)
-        made = _pandas().DataFrame(kept).assign(report=report)
-        made[name] = geometry
-        return geopandas.GeoDataFrame(made, geometry=name, crs=self._places.crs)
+    def reports(self, kept: dict[Any, Any], index: Any, outputs: NDArray[np.int64], report: NDArray[np.object_]) -> Any:
+        geometry = {self.names[0]: self._places.array[outputs]}
+        made = _pandas().DataFrame({**kept, "report": report, **geometry}, index=index)
+        return _geopandas().GeoDataFrame(made, geometry=self.names[0], crs=self._places.crs)
 
 
 def _points_of(mechanism: Mechanism, frame: Any) -> tuple[NDArray[np.float64], _CoordinateColumns | _Geometry]:
@@ -157,11 +171,12 @@ def _points_of(mechanism: Mechanism, frame: Any) -> tuple[NDArray[np.float64], _
             f"{records.kind} with {records.dimension} coordinates: give the columns that fit"
         )
     chosen = [names[column] for column in layout.coordinates]
-    try:
+    points: NDArray[np.float64] | None = None
+    with suppress(TypeError, ValueError):  # whose messages show the point
         points = frame[chosen].to_numpy(dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"the columns {listed(chosen)} must hold numbers: correct or remove the others") from None
-    return points, _CoordinateColumns(mechanism, chosen)
+    if points is None:
+        raise InputError(f"the columns {listed(chosen)} must hold numbers: correct or remove the others")
+    return points, _CoordinateColumns(mechanism, chosen, points)
 
 
 def _geometry_points(mechanism: Mechanism, frame: Any) -> NDArray[np.float64]:
@@ -190,6 +205,50 @@ def _check_kept(frame: Any, keep: Sequence[str], write: _CoordinateColumns | _Ge
             raise InputError(f"keep names {name!r}, which holds the true points: leave it out")
         if name == "report":
             raise InputError("keep names 'report', the name of the reports' own column: rename it")
+
+
+def _refuse_copies(
+    mechanism: Mechanism,
+    names: Sequence[Any],
+    columns: Sequence[Any],
+    rows: NDArray[np.int64],
+    points: NDArray[np.float64] | None,
+) -> None:
+    """Refuse columns (or levels of an index) that visibly hold the true record."""
+    copies = Copies(mechanism, names)
+    is_missing = _pandas().isna
+    copies.look(
+        list(zip(*columns, strict=True)), rows, points, text_of=lambda v: "" if is_missing(v) is True else str(v)
+    )
+    copies.refuse_if_any()
+
+
+def checked_index(
+    mechanism: Mechanism,
+    index: Any,
+    secret: Sequence[Any],
+    rows: NDArray[np.int64],
+    points: NDArray[np.float64] | None = None,
+) -> Any:
+    """Return ``index`` unless one of its levels has the name of a ``secret`` column or visibly holds the true records.
+
+    None if rows are numbered from 0: such an index says nothing.
+    """
+    if index.equals(_pandas().RangeIndex(len(index))):
+        return None
+    taken = next((name for name in index.names if name is not None and name in secret), None)
+    if taken is not None:
+        raise InputError(f"the index is named {taken!r} like the true records: leave it out, or rename it")
+    levels = [index.get_level_values(level) for level in range(index.nlevels)]
+    names = ["index" if name is None else name for name in index.names]
+    _refuse_copies(mechanism, names, levels, rows, points)
+    return index
+
+
+def _values(column: Any) -> Any:
+    """Return the values of a column, without the categories that do not occur among them."""
+    values = column.array
+    return values.remove_unused_categories() if hasattr(values, "remove_unused_categories") else values
 
 
 def _pandas() -> Any:

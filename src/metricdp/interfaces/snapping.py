@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 FAR = ("refuse", "drop")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DrawnPoints:
     """The output drawn for each point, the record it was taken to, and how far that was."""
 
     outputs: NDArray[np.int64]
     rows: NDArray[np.int64]
     distances: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"DrawnPoints({len(self.outputs)} reports)"
 
 
 def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -1,23 +1,21 @@
-"""Files that are read and written piece by piece, so that their length does not matter."""
+"""Files that are read piece by piece, so that their length does not matter."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import os
-import secrets
+import re
 import stat
 import zlib
-from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self, cast
 
 from metricdp.data.readers.files import existing_file
-from metricdp.data.writing import check_writable
-from metricdp.errors import FileFormatError, InputError
+from metricdp.errors import FileFormatError, InputError, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     Progress = Callable[["TextSource", int], None]
     """Called after each piece with the file that is read and the number of reports so far."""
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 CHARACTERS_AT_ONCE = 1 << 18
 LONGEST_LINE = 1 << 24
+NO_TEXT = re.compile("[\ud800-\udfff]")  # half a character
 UNREADABLE = (OSError, EOFError, zlib.error)
 
 
@@ -85,15 +84,13 @@ class TextSource:
     def _checked(self, read: Callable[[], str]) -> str:
         try:
             text = read()
-            text.encode()
-        except UnicodeEncodeError as error:
-            line = self.line + text.count("\n", 0, error.start)
-            byte = ord(text[error.start]) & 0xFF
-            raise FileFormatError(
-                f"{self.path} is not UTF-8 text: byte 0x{byte:02x} in line {line}; save it as UTF-8"
-            ) from None
         except UNREADABLE as error:
             raise self._unreadable(error) from None
+        broken = NO_TEXT.search(text)
+        if broken is not None:
+            line = self.line + text.count("\n", 0, broken.start())
+            byte = revealed(f"byte 0x{ord(broken[0]) & 0xFF:02x}")
+            raise FileFormatError(f"{self.path}, line {line}{byte} is not UTF-8 text: save it as UTF-8")
         self.line += text.count("\n")
         return text
 
@@ -101,54 +98,3 @@ class TextSource:
         if not isinstance(error, OSError) or isinstance(error, gzip.BadGzipFile):
             return FileFormatError(f"{self.path} is a damaged gzip file ({error}): get it again")
         return InputError(f"{self.path} cannot be read ({error.strerror or error}): check the path and its permissions")
-
-
-class Target:
-    """Where text is written to."""
-
-    def __init__(self, path: str | Path, stream: IO[str]) -> None:
-        self.path, self._stream = path, stream
-
-    def write(self, text: str) -> None:
-        """Write some text."""
-        with _explained(self.path):
-            self._stream.write(text)
-
-
-@contextmanager
-def replacing(path: str | Path, *, is_secret: bool = False) -> Iterator[Target]:
-    """Write a file beside ``path`` that takes its place at the end, and only if nothing failed.
-
-    A new file gets the permissions that the umask allows, one that is secret those of its owner only; a file that is
-    replaced passes on its own.
-    """
-    check_writable(path)
-    place = Path(path).resolve()
-    temporary = place.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
-    try:
-        with _explained(path):
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666)
-            stream = os.fdopen(handle, "w", encoding="utf-8", newline="")
-        try:
-            if place.exists():
-                temporary.chmod(stat.S_IMODE(place.stat().st_mode) & 0o777)
-            yield Target(path, stream)
-            with _explained(path):
-                stream.flush()
-                os.fsync(stream.fileno())
-        finally:
-            with _explained(path):
-                stream.close()
-        with _explained(path):
-            temporary.replace(place)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _explained(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another path") from None

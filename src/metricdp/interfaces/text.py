@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.data.writing import check_writable
+from metricdp.data.writing import check_writable, replacing
 from metricdp.errors import InputError
-from metricdp.interfaces.streams import TextSource, replacing
+from metricdp.interfaces.streams import TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metricdp.interfaces.streams import Progress, Target
+    from metricdp.data.writing import Target
+    from metricdp.interfaces.streams import Progress
     from metricdp.mechanism.mechanism import Mechanism
 
 POLICIES = ("refuse", "drop", "mask")
@@ -31,7 +32,7 @@ Piece = int | str | None
 """A part of a text: a record's row, punctuation, or a word outside the vocabulary (None)."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TextSummary:
     """What was done with a text. All but ``words`` says something about the true text: it is for its holder.
 
@@ -52,6 +53,9 @@ class TextSummary:
     unknown: int = 0
     unprotected: int = 0
     punctuation: int = 0
+
+    def __repr__(self) -> str:
+        return f"TextSummary({self.words} words)"
 
 
 def perturb_text(
@@ -86,9 +90,9 @@ def perturb_text(
     progress
         Called after each piece.
     """
-    check_writable(target)
+    check_writable(target, may_be_stream=True)
     words = Words(mechanism, unknown=unknown, keep_punctuation=keep_punctuation, allow_unprotected=allow_unprotected)
-    with TextSource(source) as text, replacing(target) as out:
+    with TextSource(source) as text, replacing(target, is_private=True) as out:
         for block in whole_words(text):
             words.write(block, out)
             if progress is not None:

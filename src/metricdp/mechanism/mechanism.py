@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from metricdp.data.frozen import frozen
-from metricdp.errors import CertificationError, Faults, InputError
+from metricdp.errors import CertificationError, Faults, InputError, revealed
 from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
 from metricdp.mechanism.guarantee import NOT_PROTECTED, Guarantee
 from metricdp.mechanism.repair import repair
@@ -282,13 +282,15 @@ class Mechanism:
         return frozen(cumulative(self.table))
 
     def rows_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
-        """Give the rows of records named by ``ids``."""
-        try:
-            return np.array([self._row_of_id[str(name)] for name in ids], dtype=np.int64)
-        except KeyError as error:
+        """Return the rows of records named by ``ids``; the message for an unknown one says where it is, not what."""
+        names = [str(name) for name in ids]
+        unknown = next((place for place, name in enumerate(names) if name not in self._row_of_id), None)
+        if unknown is not None:
             raise InputError(
-                f"there is no record {error.args[0]!r} in this mechanism: use one of its record ids"
-            ) from None
+                f"id {unknown + 1} of {len(names)}{revealed(names[unknown])} is no record of this mechanism: use one "
+                "of its record ids"
+            )
+        return np.array([self._row_of_id[name] for name in names], dtype=np.int64)
 
     def perturb_rows(self, rows: NDArray[np.int64], *, allow_unprotected: bool = False) -> NDArray[np.int64]:
         """Draw one output number for each record row, with the operating system's randomness.
@@ -307,8 +309,9 @@ class Mechanism:
     def perturb(self, ids: str | Sequence[Any], *, allow_unprotected: bool = False) -> Any:
         """Draw a report for each record id: the id of the output, or its number if outputs are other points.
 
-        A pandas column gives a column with the same index and name. Records without any neighbour are refused, all
-        together, unless ``allow_unprotected``: their reports may give them away.
+        A pandas column gives a column with the same name; its index is left out, for it may hold the true place.
+        Records without any neighbour are refused, all together, unless ``allow_unprotected``: their reports may give
+        them away.
 
         Each call spends the budget again: n reports of the same record cost n times epsilon.
         """
@@ -318,7 +321,7 @@ class Mechanism:
         drawn = [names[k] for k in self.perturb_rows(rows, allow_unprotected=allow_unprotected)]
         column: Any = ids
         if hasattr(column, "to_frame"):
-            return type(column)(drawn, index=column.index, name=column.name, dtype=object)
+            return type(column)(drawn, name=column.name, dtype=object)
         return drawn[0] if one else drawn
 
     def perturb_points(self, points: ArrayLike, *, limit: float, allow_unprotected: bool = False) -> SnappedReports:

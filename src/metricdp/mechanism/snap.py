@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ ENTRIES_AT_ONCE = 2_000_000
 REFUSAL = "a point is farther from every record than the limit: nothing is reported"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SnappedReports:
     """Reports for points that were first replaced by their nearest record.
 
@@ -42,13 +43,17 @@ class SnappedReports:
     ids: tuple[str, ...]
     snap_distances: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        return f"SnappedReports({len(self.ids)} reports)"
+
 
 def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
     """Check points of the user's: finite, with the records' coordinates, within range for places."""
-    try:
+    given: NDArray[np.float64] | None = None
+    with suppress(TypeError, ValueError):  # whose messages show the point
         given = np.atleast_2d(np.array(points, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InputError("points must be numbers, one row per point") from None
+    if given is None:
+        raise InputError("points must be numbers, one row per point")
     if given.ndim != 2 or given.shape[1] != records.dimension or len(given) == 0:
         raise InputError(f"points must be a table with {records.dimension} columns, got shape {given.shape}")
     is_place = records.kind == "places"

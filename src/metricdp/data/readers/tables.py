@@ -1,16 +1,17 @@
-"""CSV tables: parsing, with errors that name the line, the column and the value."""
+"""CSV tables: parsing, with errors that name the line, the column and (unless it is secret) the value."""
 
 from __future__ import annotations
 
 import csv
 import io
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from metricdp.data.readers.files import read_text
-from metricdp.errors import FileFormatError, InputError
+from metricdp.errors import LONGEST_SHOWN, FileFormatError, InputError, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
-    """The cells of a CSV file as text, column by column."""
+    """The cells of a CSV file as text, column by column; errors show a cell unless the table is secret."""
 
     source: str
     names: tuple[str, ...]
     columns: tuple[Sequence[str], ...]
     lines: Sequence[int]
+    is_secret: bool = False
+
+    def __repr__(self) -> str:
+        return f"Table({self.source!r}: {self.n_rows} rows, {len(self.columns)} columns)"
 
     @property
     def n_rows(self) -> int:
@@ -40,11 +45,12 @@ class Table:
     def numbers(self, column: int, *, is_finite: bool = True) -> NDArray[np.float64]:
         """Give a column as numbers, which must be finite unless told otherwise."""
         cells = self.columns[column]
-        try:
+        values: NDArray[np.float64] | None = None
+        with suppress(ValueError):  # whose message shows the cell
             _refuse_underscores(cells)
             values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        except ValueError:
-            raise self._fault(column, next(row for row, cell in enumerate(cells) if not _is_number(cell))) from None
+        if values is None:
+            raise self._fault(column, next(row for row, cell in enumerate(cells) if not _is_number(cell)))
         bad = ~np.isfinite(values)
         if is_finite and bad.any():
             raise self._fault(column, int(np.flatnonzero(bad)[0]), what="a finite number")
@@ -62,9 +68,14 @@ class Table:
 
     def _fault(self, column: int, row: int, *, what: str = "a number") -> InputError:
         cell = self.columns[column][row]
-        shown = "empty" if not cell.strip() else repr(cell if len(cell) <= 40 else cell[:40] + "...")
+        if not cell.strip():
+            found = " is empty"
+        elif self.is_secret:
+            found = f"{revealed(cell)} is something else"
+        else:
+            found = f" is {cell if len(cell) <= LONGEST_SHOWN else cell[:LONGEST_SHOWN] + '...'!r}"
         return InputError(
-            f"{self.source}, line {self.lines[row]}, {self.label(column)} is {shown}: it must be {what}; "
+            f"{self.source}, line {self.lines[row]}, {self.label(column)}{found}: it must be {what}; "
             "correct or remove the line"
         )
 
