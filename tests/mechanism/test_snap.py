@@ -63,10 +63,10 @@ def test_bad_limits(mechanism, limit):
 
 def test_places_and_other_metrics():
     records = mdp.data.road("gothenburg", n=30, seed=0)
-    places = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=1.0, outputs=5))
+    places = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=mdp.metric.connecting_eta(records), outputs=5))
     assert places.perturb_points(records.coordinates[:3], limit=0.001).snap_distances.max() == 0.0
     with pytest.raises(mdp.InputError, match="latitude"):
         places.perturb_points([[95.0, 0.0]], limit=1.0)
-    streets = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=1.0, outputs=5, metric="street"))
+    streets = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=9.0, outputs=5, metric="street"))
     with pytest.raises(mdp.InputError, match="street"):
         streets.perturb_points(records.coordinates[:1], limit=1.0)

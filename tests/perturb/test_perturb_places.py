@@ -22,9 +22,9 @@ from metricdp.interfaces import batches, perturb_file, streams
 
 @pytest.fixture(scope="module")
 def city():
-    """Three places about a kilometre apart and one far away, each its own report."""
-    records = mdp.Records([[57.70, 11.97], [57.71, 11.97], [57.72, 11.97], [58.5, 11.0]], ids=["a", "b", "c", "far"])
-    return mdp.exponential(mdp.Problem(records, epsilon=200.0, eta=1.5, outputs=4, loss="distance"))
+    """Three places about a kilometre apart, each its own report."""
+    records = mdp.Records([[57.70, 11.97], [57.71, 11.97], [57.72, 11.97]], ids=["a", "b", "c"])
+    return mdp.exponential(mdp.Problem(records, epsilon=200.0, eta=1.5, outputs=3, loss="distance"))
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,16 @@ def test_places_beyond_the_limit_are_refused_or_dropped(perturb, tmp_path):
     assert stat.S_IMODE((tmp_path / "secret.csv").stat().st_mode) == 0o600
 
 
-def test_unprotected_records_are_counted(perturb, tmp_path):
+def test_unprotected_records_are_refused_or_counted(run, tmp_path):
+    records = mdp.Records([[57.70, 11.97], [57.71, 11.97], [58.5, 11.0]])
+    mdp.exponential(mdp.Problem(records, epsilon=200.0, eta=1.5, outputs=3, loss="distance")).save("lonely.mdp")
     (tmp_path / "in.csv").write_text("lat,lon\n58.5,11\n57.7,11.97\n")
-    code, _, complaint = perturb("--input", "in.csv", "--output", "out.csv", "--snap-limit", 1)
+    words = ["perturb", "lonely.mdp", "--input", "in.csv", "--output", "out.csv", "--snap-limit", 1]
+    code, _, complaint = run(*words)
+    assert code == 2
+    assert "1 of 3 records have no neighbour" in complaint
+    assert not (tmp_path / "out.csv").exists()
+    code, _, complaint = run(*words, "--allow-unprotected")
     assert code == 0
     assert "NOT PROTECTED: 1 reports are of records without any neighbour within 1.5 (haversine)" in complaint
     assert "2 components" in complaint
