@@ -16,6 +16,7 @@ from metricdp.errors import InputError
 from metricdp.evaluate.auditor.auditor import (
     BATCH,
     FALSE_ALARM_RATE,
+    N_ALONE,
     N_DRAWS,
     Audit,
     Claim,
@@ -39,6 +40,7 @@ from metricdp.report.tables import print_line
 
 KINDS = ("ids", "points", "words")
 BUILTIN = "builtin:"
+N_ALONE_BY_COMMAND = 100  # a program is started for each
 
 
 @app.command()
@@ -92,6 +94,7 @@ def audit(
         n_draws=draws,
         false_alarm_rate=false_alarm_rate,
         batch=batch,
+        n_alone=N_ALONE if pipeline.startswith(BUILTIN) else N_ALONE_BY_COMMAND,
     )
     if as_json:
         print_json(_fields(found))

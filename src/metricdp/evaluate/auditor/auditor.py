@@ -145,6 +145,7 @@ def audit_pipeline(
     n_draws: int = N_DRAWS,
     false_alarm_rate: float = FALSE_ALARM_RATE,
     batch: int = BATCH,
+    n_alone: int = N_ALONE,
 ) -> Audit:
     """Sample ``pipeline`` on ``pairs`` of inputs and say which claims the reports refute.
 
@@ -169,8 +170,10 @@ def audit_pipeline(
         For the audit as a whole; split evenly over all of its tests (Bonferroni).
     batch
         The most inputs to give to the pipeline at a time.
+    n_alone
+        How often to ask for an input alone, in either half, if a batch of it is not answered as a whole.
     """
-    _check_options(pairs, n_draws, false_alarm_rate, batch)
+    _check_options(pairs, n_draws, false_alarm_rate, min(batch, n_alone))
     half = n_draws // 2
     claims = np.array([float(claim(pair.x, pair.y)) for pair in pairs])
     if (np.isnan(claims) | (claims < 0)).any():
@@ -186,7 +189,9 @@ def audit_pipeline(
         )
     level = RATIO_SHARE * false_alarm_rate / (2 * len(testable))
     run_level = RUN_SHARE * false_alarm_rate / (4 * len(testable))
-    sampler = _Sampler(pipeline, half, batch)
+    if not any(ask(pipeline, [value]) for place in testable for value in (pairs[place].x, pairs[place].y)):
+        raise InputError("the pipeline refused every input: nothing was audited; check how it is called")
+    sampler = _Sampler(pipeline, half, batch, n_alone)
     alarms: list[Alarm] = []
     for place in testable:
         pair = pairs[place]
@@ -196,8 +201,6 @@ def audit_pipeline(
             u, v = names.codes(first), names.codes(second)
             alarms += _run_alarms(value, u, v, run_level)
         alarms += _ratio_alarms(pair, draws, float(claims[place]), level)
-    if sampler.n_refused == 2 * len(testable):
-        raise InputError("the pipeline refused every input: nothing was audited; check how it is called")
     alarms += _batch_alarms(pipeline, sampler.answered[: batch // 2], BATCH_SHARE * false_alarm_rate)
     alarms += _output_alarm(sampler.seen, outputs)
     alarms.sort(key=lambda alarm: (alarm.kind == "ratio", alarm.claim - alarm.bound))
@@ -216,8 +219,8 @@ def audit_pipeline(
 class _Sampler:
     """Asks the pipeline; what it does not answer in a batch is asked one by one, so that refusing is seen as well."""
 
-    def __init__(self, pipeline: Pipeline, half: int, batch: int) -> None:
-        self._pipeline, self._half, self._batch = pipeline, half, batch
+    def __init__(self, pipeline: Pipeline, half: int, batch: int, n_alone: int) -> None:
+        self._pipeline, self._half, self._batch, self._n_alone = pipeline, half, batch, n_alone
         self.n_refused = 0
         self.answered: list[Any] = []  # different inputs of which batches are answered
         self.seen: dict[Hashable, Any] = {}  # every report, and an input that it was given for
@@ -239,7 +242,7 @@ class _Sampler:
             size = min(self._batch, self._half - len(reports))
             given = ask(self._pipeline, [value] * size)
             if given is None or len(given) != size:
-                return [self._alone(value) for _ in range(min(self._half, N_ALONE))]
+                return [self._alone(value) for _ in range(min(self._half, self._n_alone))]
             reports += given
         return reports
 
@@ -362,4 +365,4 @@ def _check_options(pairs: Sequence[Neighbours], n_draws: int, false_alarm_rate: 
     if not 0.0 < false_alarm_rate < 1.0:
         raise InputError(f"the false alarm rate must be between 0 and 1, got {false_alarm_rate}: 0.001 is usual")
     if batch < 1:
-        raise InputError(f"the batch must be of at least 1 input, got {batch}")
+        raise InputError(f"inputs must be asked for at least once, got {batch}: give a number of at least 1")

@@ -90,16 +90,19 @@ class Event:
 def choose_event(draws: Sequence[Hashable], others: Sequence[Hashable], level: float) -> Event:
     """Return the set of reports whose probability is largest under the first input compared with the second.
 
-    Sets are tried in the order of the likelihood ratio, and the one with the largest provable ratio is taken. The
-    choice looks at these draws, so it proves nothing about them: test it on fresh ones.
+    Sets are tried in the order of the likelihood ratio in one half of the draws, and the one with the largest ratio
+    that the other half could prove is taken. The choice looks at these draws, so it proves nothing about them: test it
+    on fresh ones.
     """
     best, chosen = -np.inf, None
     for coding in _codings(draws, others):
-        count = np.bincount(coding.codes(draws), minlength=coding.n)
-        other = np.bincount(coding.codes(others), minlength=coding.n)
+        codes, other_codes = coding.codes(draws), coding.codes(others)
+        # ordered by one half and measured on the other, lest reports that come only once look telling
+        count, other = (np.bincount(of[::2], minlength=coding.n) for of in (codes, other_codes))
         order = np.argsort(-(count + 0.5) / len(draws) / ((other + 0.5) / len(others)), kind="stable")
         seen = order[(count + other)[order] > 0]
-        bounds = ratio_bound(np.cumsum(count[seen]), len(draws), np.cumsum(other[seen]), len(others), level)
+        count, other = (np.bincount(of[1::2], minlength=coding.n)[seen] for of in (codes, other_codes))
+        bounds = ratio_bound(np.cumsum(count), len(draws) // 2, np.cumsum(other), len(others) // 2, level)
         place = int(bounds.argmax())
         if chosen is None or bounds[place] > best:
             best, chosen = float(bounds[place]), Event(coding, seen[: place + 1])
