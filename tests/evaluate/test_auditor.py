@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -264,11 +265,14 @@ def test_one_place_with_two_longitudes_is_asked_for_at_the_seams():
     assert seams(around(57.7, 12.0)) == []
 
 
-def test_a_bound_by_distance_replaces_the_claim_by_paths():
+def test_points_are_claimed_as_their_records_and_not_beyond_the_limit():
     mechanism = optimal(places())
     x, y = (60.0, 25.0), (60.0, 25.001)
-    claim = point_claim(mechanism, limit=0.5, bound=lambda r: 3.0 + r)
-    assert 3.0 < claim(x, y) < 3.1
+    claim = point_claim(mechanism, limit=0.5)
+    i, j = (int(v) for v in mechanism.rows_of(["0", "1"]))
+    assert claim(x, y) == 0.0  # of one record
+    assert claim(x, (60.0, 25.009)) == mechanism.guarantee.bound(i, j)
+    assert claim(x, (60.0, 25.009)) <= mechanism.guarantee.for_points(0.5).bound(0.6)
     assert claim(x, (61.0, 25.0)) == math.inf
     assert claim((61.0, 25.0), (61.0, 26.0)) == 0.0
 
@@ -343,3 +347,12 @@ def test_mechanisms_without_anything_to_compare_are_refused():
     )
     with pytest.raises(InputError, match="record ids instead"):
         point_neighbours(matrix, limit=1.0)
+
+
+def test_the_page_lists_every_shipped_pipeline():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "auditing.md").read_text(encoding="utf-8")
+    for example in EXAMPLES:
+        verdict = "passes" if example.is_sound else "alarm"
+        assert f"| `{example.name}` | {verdict} | {example.story} |" in page
+    n_sound = sum(example.is_sound for example in EXAMPLES)
+    assert f"{len(EXAMPLES) - n_sound} broken and {n_sound} sound pipelines" in page

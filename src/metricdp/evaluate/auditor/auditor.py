@@ -8,6 +8,7 @@ whole audit is bounded at any number of draws. An audit can refute a claim; it c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,13 @@ import numpy as np
 
 from metricdp.errors import InputError, MetricDPError
 from metricdp.evaluate.auditor.events import NO_REPORT, REFUSED, Names, as_report, choose_event
-from metricdp.evaluate.auditor.statistics import detectable, largest_claim, matching_level, ratio_bound
+from metricdp.evaluate.auditor.statistics import (
+    batches_needed,
+    detectable,
+    largest_claim,
+    matching_level,
+    ratio_bound,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator
@@ -29,7 +36,7 @@ Claim = Callable[[Any, Any], float]
 N_DRAWS = 10_000  # of each input
 FALSE_ALARM_RATE = 1e-3  # of a whole audit
 BATCH = 10_000  # inputs given to the pipeline at a time
-N_SMALL_BATCHES = 100  # in each of which every input stands twice
+N_SMALL_BATCHES = 100  # at most; in each every input stands twice
 N_ALONE = 400  # inputs given one by one where a batch is not answered as a whole
 REFUSALS = (MetricDPError, ValueError, LookupError)  # errors by which a pipeline says that it gives no report
 RATIO_SHARE, RUN_SHARE, BATCH_SHARE = 0.5, 0.25, 0.25  # of the false alarm rate
@@ -37,7 +44,7 @@ RATIO_SHARE, RUN_SHARE, BATCH_SHARE = 0.5, 0.25, 0.25  # of the false alarm rate
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two inputs that should be hard to tell apart, and why they were chosen."""
+    """Two inputs that should be hard to tell apart, and why they were chosen. Points are tuples, not lists."""
 
     x: Any
     y: Any
@@ -201,7 +208,8 @@ def audit_pipeline(
             u, v = names.codes(first), names.codes(second)
             alarms += _run_alarms(value, u, v, run_level)
         alarms += _ratio_alarms(pair, draws, float(claims[place]), level)
-    alarms += _batch_alarms(pipeline, sampler.answered[: batch // 2], BATCH_SHARE * false_alarm_rate)
+    repeats = dict(list(sampler.repeats.items())[: batch // 2])
+    alarms += _batch_alarms(pipeline, repeats, BATCH_SHARE * false_alarm_rate)
     alarms += _output_alarm(sampler.seen, outputs)
     alarms.sort(key=lambda alarm: (alarm.kind == "ratio", alarm.claim - alarm.bound))
     return Audit(
@@ -222,15 +230,17 @@ class _Sampler:
     def __init__(self, pipeline: Pipeline, half: int, batch: int, n_alone: int) -> None:
         self._pipeline, self._half, self._batch, self._n_alone = pipeline, half, batch, n_alone
         self.n_refused = 0
-        self.answered: list[Any] = []  # different inputs of which batches are answered
+        # of the inputs whose batches are answered: how likely two of its reports are equal, about
+        self.repeats: dict[Any, float] = {}
         self.seen: dict[Hashable, Any] = {}  # every report, and an input that it was given for
 
     def halves(self, value: Any) -> tuple[list[Hashable], list[Hashable]]:
         """Return two runs of reports for one input: the first to choose with, the second to test with."""
         runs = self._draws(value), self._draws(value)
         self.n_refused += all(report in (REFUSED, NO_REPORT) for reports in runs for report in reports)
-        if all(len(reports) == self._half for reports in runs) and value not in self.answered:
-            self.answered.append(value)
+        if all(len(reports) == self._half for reports in runs):
+            counts = np.array(list(Counter(runs[0]).values()))
+            self.repeats[value] = float((counts / self._half) @ (counts / self._half))
         for reports in runs:
             for report in set(reports):
                 self.seen.setdefault(report, value)
@@ -313,10 +323,14 @@ def _run_alarms(value: Any, u: np.ndarray[Any, Any], v: np.ndarray[Any, Any], le
         )
 
 
-def _batch_alarms(pipeline: Pipeline, values: list[Any], level: float) -> Iterator[Alarm]:
+def _batch_alarms(pipeline: Pipeline, repeats: dict[Any, float], level: float) -> Iterator[Alarm]:
     """Check that each input that stands twice in a batch gets two independent reports, over many small batches."""
+    if not repeats:
+        return
+    values = list(repeats)
     twice = [value for value in values for _ in range(2)]
-    given = [ask(pipeline, twice) for _ in range(N_SMALL_BATCHES if values else 0)]
+    n_batches = min(N_SMALL_BATCHES, batches_needed(level / len(values), min(repeats.values())))
+    given = [ask(pipeline, twice) for _ in range(n_batches)]
     answered = [reports for reports in given if reports is not None and len(reports) == len(twice)]
     for place, value in enumerate(values):
         both = [reports[2 * place : 2 * place + 2] for reports in answered]

@@ -106,7 +106,7 @@ def isolated_record() -> Setting:
     mechanism = optimal(Problem(Records(points, kind="vectors"), epsilon=0.7, eta=1.5, outputs=5))
     return on_ids(
         mechanism,
-        lambda ids: [str(k) for k in mechanism.perturb_rows(mechanism.rows_of(ids))],
+        lambda ids: [str(k) for k in mechanism.perturb_rows(mechanism.rows_of(ids), allow_unprotected=True)],
         pairs=[Neighbours("3", "4", "a record and one without neighbours")],
         claim=lambda x, y: mechanism.epsilon * abs(float(points[int(x), 0] - points[int(y), 0])),
     )

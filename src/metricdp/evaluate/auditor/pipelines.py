@@ -26,7 +26,11 @@ def id_pipeline(mechanism: Mechanism) -> Pipeline:
 
 
 def point_pipeline(mechanism: Mechanism, *, limit: float) -> Pipeline:
-    """Return the pipeline from points, each taken to its nearest record within ``limit``, to reports."""
+    """Return the pipeline from points, each taken to its nearest record within ``limit``, to reports.
+
+    Refused if the mechanism promises nothing for points: see ``mechanism.guarantee.for_points``.
+    """
+    mechanism.guarantee.for_points(limit).check()
     return lambda points: mechanism.perturb_points(points, limit=limit).ids
 
 

@@ -21,7 +21,7 @@ def exact_ids() -> Setting:
 
 
 def exact_points() -> Setting:
-    """Snap points within a connected mechanism, and claim epsilon times the path distance of their records."""
+    """Snap points within a connected mechanism, and claim what is promised for points and for their records."""
     mechanism = optimal(places())
     pairs = point_neighbours(mechanism, limit=0.5, n_pairs=N_FEW)
     return Setting(

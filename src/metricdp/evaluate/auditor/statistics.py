@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HALF = 0.5  # probability of the event for which `detectable` is stated
 BISECTIONS = 60
+MARGIN = 1.5  # by which more pairs of reports are drawn than are needed on average
 
 
 def lower_bound(count: ArrayLike, n: int, level: float) -> NDArray[np.float64]:
@@ -72,6 +73,20 @@ def matching_level(first: NDArray[np.int64], second: NDArray[np.int64]) -> float
     if distance == 0:
         return 1.0
     return min(1.0, 2.0 * math.exp(-(distance**2) / (4.0 * mean + 2.0 * distance)))
+
+
+def batches_needed(level: float, repeat: float) -> int:
+    """Return from how many pairs of reports `matching_level` is well below ``level`` if the two are always equal.
+
+    ``repeat`` is the probability that two independent reports are equal.
+
+    Examples
+    --------
+    >>> batches_needed(1e-5, 0.25), batches_needed(1e-5, 1.0) > 10**9
+    (82, True)
+    """
+    apart = max(1.0 - repeat, 1e-6)
+    return math.ceil(MARGIN * math.log(2.0 / level) * (2.0 + 2.0 * repeat) / apart**2)
 
 
 def largest_claim(n: int, level: float) -> float:
