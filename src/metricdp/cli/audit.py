@@ -1,0 +1,179 @@
+"""`metricdp audit`: what the reports of a deployed pipeline refute."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, out, print_json
+from metricdp.errors import InputError
+from metricdp.evaluate.auditor.auditor import (
+    BATCH,
+    FALSE_ALARM_RATE,
+    N_ALONE,
+    N_DRAWS,
+    Audit,
+    Claim,
+    Neighbours,
+    Pipeline,
+    audit_pipeline,
+)
+from metricdp.evaluate.auditor.claims import point_claim, record_claim, word_claim
+from metricdp.evaluate.auditor.neighbours import (
+    N_PAIRS,
+    point_neighbours,
+    record_neighbours,
+    word_neighbours,
+)
+from metricdp.evaluate.auditor.pipelines import command_pipeline, id_pipeline, point_pipeline
+from metricdp.evaluate.auditor.self_test import self_test
+from metricdp.interfaces.text import Words
+from metricdp.mechanism.files import load
+from metricdp.mechanism.mechanism import Mechanism
+from metricdp.report.tables import print_line
+
+KINDS = ("ids", "points", "words")
+BUILTIN = "builtin:"
+N_ALONE_BY_COMMAND = 100  # a program is started for each
+
+
+@app.command()
+def audit(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE.mdp]", help="The mechanism whose promise the pipeline should keep.")
+    ] = None,
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            help="A command that reads inputs and writes reports, line by line; or builtin:ids | builtin:points | "
+            "builtin:words for the file's own."
+        ),
+    ] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help="What a command reads: ids | points | words; points with --snap-limit.")
+    ] = None,
+    snap_limit: Annotated[
+        float | None, typer.Option(help="The farthest distance at which the pipeline snaps points to records.")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Draws of each input.")] = N_DRAWS,
+    pairs: Annotated[int, typer.Option(help="Pairs of inputs to compare.")] = N_PAIRS,
+    false_alarm_rate: Annotated[
+        float, typer.Option(help="The chance that a sound pipeline raises an alarm is at most this.")
+    ] = FALSE_ALARM_RATE,
+    batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH,
+    seed: Annotated[int, typer.Option(help="For the choice of pairs.")] = 0,
+    shipped: Annotated[
+        bool, typer.Option("--self-test", help="Audit the broken and the sound pipelines that ship with metricdp.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Sample a deployed pipeline and say whether its reports refute the mechanism's promise; exit 1 if they do."""
+    if shipped:
+        if file is not None or pipeline is not None:
+            raise InputError("--self-test audits the shipped pipelines: leave out FILE.mdp and --pipeline")
+        _self_test(as_json=as_json)
+        return
+    if file is None or pipeline is None:
+        raise InputError("give FILE.mdp and --pipeline, or --self-test alone")
+    if pairs < 1 or seed < 0:
+        raise InputError(f"--pairs must be at least 1 and --seed zero or more, got {pairs} and {seed}")
+    kind = _kind(pipeline, inputs, snap_limit)
+    mechanism = load(file)
+    neighbours, claim = _compared(mechanism, kind, snap_limit, n_pairs=pairs, seed=seed)
+    found = audit_pipeline(
+        _pipeline(mechanism, pipeline, kind, snap_limit),
+        neighbours,
+        claim,
+        outputs=_outputs(mechanism, pipeline, kind),
+        n_draws=draws,
+        false_alarm_rate=false_alarm_rate,
+        batch=batch,
+        n_alone=N_ALONE if pipeline.startswith(BUILTIN) else N_ALONE_BY_COMMAND,
+    )
+    if as_json:
+        print_json(_fields(found))
+    else:
+        for line in found.lines():
+            print_line(out, line)
+    if not found.passed:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _kind(pipeline: str, inputs: str | None, snap_limit: float | None) -> str:
+    """Say what the pipeline reads."""
+    if pipeline.startswith(BUILTIN):
+        if inputs is not None:
+            raise InputError("--inputs goes with a command of your own: leave it out for a builtin pipeline")
+        kind = pipeline.removeprefix(BUILTIN)
+    else:
+        kind = inputs or ("ids" if snap_limit is None else "points")
+    if kind not in KINDS:
+        raise InputError(f"unknown inputs {kind!r}: choose {', '.join(KINDS)}")
+    if (kind == "points") != (snap_limit is not None):
+        raise InputError("--snap-limit goes with points: give it for them, and leave it out for ids and words")
+    return kind
+
+
+def _compared(
+    mechanism: Mechanism, kind: str, snap_limit: float | None, *, n_pairs: int, seed: int
+) -> tuple[list[Neighbours], Claim]:
+    if kind == "points" and snap_limit is not None:
+        pairs = point_neighbours(mechanism, limit=snap_limit, n_pairs=n_pairs, seed=seed)
+        return pairs, point_claim(mechanism, limit=snap_limit)
+    if kind == "words":
+        return word_neighbours(mechanism, n_pairs=n_pairs, seed=seed), word_claim(mechanism)
+    return record_neighbours(mechanism, n_pairs=n_pairs, seed=seed), record_claim(mechanism)
+
+
+def _pipeline(mechanism: Mechanism, pipeline: str, kind: str, snap_limit: float | None) -> Pipeline:
+    if not pipeline.startswith(BUILTIN):
+        return command_pipeline(pipeline)
+    if kind == "points" and snap_limit is not None:
+        return point_pipeline(mechanism, limit=snap_limit)
+    return word_pipeline(mechanism) if kind == "words" else id_pipeline(mechanism)
+
+
+def word_pipeline(mechanism: Mechanism) -> Pipeline:
+    """Return the pipeline from words to words that `metricdp perturb --text --unknown mask` is."""
+
+    def report(words: list[Any]) -> list[str]:
+        text: Any = io.StringIO()
+        Words(mechanism, unknown="mask", keep_punctuation=False, allow_unprotected=False).write("\n".join(words), text)
+        return str(text.getvalue()).split("\n")
+
+    return report
+
+
+def _outputs(mechanism: Mechanism, pipeline: str, kind: str) -> tuple[str, ...] | None:
+    # a program may spell its reports as it likes, and a text has masks
+    return mechanism.outputs.ids(mechanism.records) if pipeline.startswith(BUILTIN) and kind != "words" else None
+
+
+def _fields(found: Audit) -> dict[str, Any]:
+    return {"passed": found.passed, **asdict(found)}
+
+
+def _self_test(*, as_json: bool) -> None:
+    verdicts = list(self_test())
+    if as_json:
+        rows = [
+            {"name": v.example.name, "sound": v.example.is_sound, "passed": v.audit.passed, "right": v.is_right}
+            for v in verdicts
+        ]
+        print_json({"right": all(v.is_right for v in verdicts), "pipelines": rows})
+    else:
+        table = Table("pipeline", "expected", "found", "what it does", box=box.SIMPLE_HEAD, pad_edge=False)
+        for v in verdicts:
+            expected = "passes" if v.example.is_sound else "alarm"
+            table.add_row(v.example.name, expected, "passes" if v.audit.passed else "alarm", v.example.story)
+        out.print(table)
+        wrong = [v.example.name for v in verdicts if not v.is_right]
+        print_line(out, f"WRONG: {', '.join(wrong)}" if wrong else f"All {len(verdicts)} verdicts are right.")
+    if not all(v.is_right for v in verdicts):
+        raise typer.Exit(ANSWER_IS_NO)
