@@ -149,7 +149,7 @@ def test_flipped_bits_and_cut_ends_never_change_a_sum_unnoticed(path, key, has_k
     print(counts)  # noqa: T201  (figures for `pytest -s`)
     assert counts.keys() <= {("flipped", "refused"), ("flipped", "same"), ("cut", "refused")}
     assert counts["cut", "refused"] == 100
-    assert counts["flipped", "refused"] > 150  # the others hit bytes that hold nothing
+    assert counts["flipped", "refused"] > 100  # the others hit bytes that hold nothing
 
 
 @pytest.mark.parametrize("has_key", [False, True])
