@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.mechanism.ledger import BudgetExceededError, BudgetsExceededError, Ledger
+from metricdp.mechanism.ledger import BudgetExceededError, BudgetsExceededError, Ledger, currency_of
 from metricdp.mechanism.memoize import memoize
-from metricdp.mechanism.subject import currency_of, subject_of
 
 KEY = b"a key of 32 bytes for the tests."
 COMPOSED, DECOMPOSED = "Ren\u00e9", "Rene\u0301"
@@ -114,22 +113,20 @@ def test_each_charge_is_recorded_with_the_records_it_was_made_with(path, city, o
     ledger.charge_for("Ana", other_city)
     with ledger._file.reading() as connection:
         rows = connection.execute("SELECT reports, subject FROM charges ORDER BY charge").fetchall()
-    assert rows == [(1, ""), (2, subject_of(city)), (1, subject_of(other_city))]
+    assert rows == [(1, ""), (2, city.guarantee.records_hash), (1, other_city.guarantee.records_hash)]
 
 
-def test_the_subject_is_of_all_that_is_protected():
-    square = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
-    base = {"kind": "vectors"}
-    seen = {
-        subject_of(make(mdp.Records(square, **base))),
-        subject_of(make(mdp.Records([[x + 0.5, y] for x, y in square], **base))),
-        subject_of(make(mdp.Records(square, ids="abcd", **base))),
-        subject_of(make(mdp.Records(square, **base), metric="manhattan")),
-        subject_of(make(mdp.Records(square, **base), eta=1.2)),
-    }
-    assert len(seen) == 5
-    # how it is reported is no matter of what is protected
-    assert subject_of(make(mdp.Records(square, **base), epsilon=0.25)) in seen
+def test_what_is_not_protected_is_drawn_only_when_asked_for(tmp_path):
+    alone = make(mdp.Records([[57.70, 11.97], [57.71, 11.97], [59.0, 11.0]], ids=["a", "b", "far"]))
+    ledger = Ledger(tmp_path / "budget.db", limit=9.0)
+    memory = memoize(alone, tmp_path / "answers.db")
+    for perturb in (
+        lambda **options: ledger.perturb(alone, "Ana", "far", **options),
+        lambda **options: memory.perturb("Ana", "far", **options),
+    ):
+        with pytest.raises(mdp.InputError, match="neighbour"):
+            perturb()
+        assert perturb(allow_unprotected=True) in alone.records.ids
 
 
 def test_many_are_charged_together_or_not_at_all(path, city):

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from metricdp.errors import Faults, InputError, MetricDPError
 from metricdp.mechanism.charges import Charges
+from metricdp.mechanism.guarantee import UNITS
 from metricdp.mechanism.snap import as_points
 from metricdp.mechanism.store import TIMEOUT, check_holder, check_options, is_number, keyed, normal_name
-from metricdp.mechanism.subject import currency_of, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -241,7 +241,9 @@ class Ledger:
     ) -> float:
         """Record charges of one epsilon; return what the last holder has spent by now."""
         each = _checked(reports_of, epsilon)
-        subject, currency = ("", "") if mechanism is None else (subject_of(mechanism), currency_of(mechanism))
+        subject, currency = (
+            ("", "") if mechanism is None else (mechanism.guarantee.records_hash, currency_of(mechanism))
+        )
         spellings: dict[str, list[str]] = {}
         for holder in reports_of:
             spellings.setdefault(normal_name(holder), []).append(holder)
@@ -268,24 +270,34 @@ class Ledger:
                 "ledger for each"
             )
 
-    def perturb(self, mechanism: Mechanism, holder: str, ids: str | Sequence[Any]) -> Any:
+    def perturb(
+        self, mechanism: Mechanism, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False
+    ) -> Any:
         """Charge ``holder`` for one fresh report per record id, then draw them; see `Mechanism.perturb`."""
         one = isinstance(ids, str)
         names = [ids] if one else list(ids)
         mechanism.rows_of(names)  # an unknown id costs nothing
         if names:
             self.charge_for(holder, mechanism, reports=len(names))
-        drawn = mechanism.perturb(names)
+        drawn = mechanism.perturb(names, allow_unprotected=allow_unprotected)
         return drawn[0] if one else drawn
 
-    def perturb_points(self, mechanism: Mechanism, holder: str, points: ArrayLike, *, limit: float) -> SnappedReports:
+    def perturb_points(
+        self,
+        mechanism: Mechanism,
+        holder: str,
+        points: ArrayLike,
+        *,
+        limit: float,
+        allow_unprotected: bool = False,
+    ) -> SnappedReports:
         """Charge ``holder`` for one fresh report per point, then draw them; see `Mechanism.perturb_points`.
 
         A refusal for a point beyond ``limit`` is charged as well: that it came is visible.
         """
         given = as_points(points, mechanism.records)  # what is no point costs nothing
         self.charge_for(holder, mechanism, reports=len(given))
-        return mechanism.perturb_points(given, limit=limit)
+        return mechanism.perturb_points(given, limit=limit, allow_unprotected=allow_unprotected)
 
     def exactly_spent(self, holder: str) -> Fraction:
         """Return what ``holder`` has spent, without any rounding."""
@@ -320,6 +332,20 @@ class Ledger:
         spellings = {spelling for name in names for spelling in (name, unicodedata.normalize("NFD", name))}
         others = {spelling for spelling in spellings if spelling != normal_name(spelling)}
         return sum((now.spent(keyed(self._key, spelling)) for spelling in others), Fraction(0))
+
+
+def currency_of(mechanism: Mechanism) -> str:
+    """Return what epsilon is "per" in: amounts may be added only where this is the same.
+
+    Distances in km are comparable over any list of places. Those of coordinates are, at best, in one space. A matrix or
+    a function has a unit that only its maker knows, so it is comparable with itself and the same records only.
+    """
+    promise = mechanism.guarantee
+    if promise.metric in UNITS:
+        return f"{promise.metric} ({promise.unit})"
+    if promise.is_recomputed:
+        return f"{promise.metric} ({mechanism.records.dimension} coordinates)"
+    return f"{promise.metric} (of the records {promise.records_hash[:16]})"
 
 
 def round_up(amount: Fraction | float) -> float:

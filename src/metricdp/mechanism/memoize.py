@@ -120,7 +120,7 @@ class Memoized:
         """The file."""
         return self._file.path
 
-    def perturb(self, holder: str, ids: str | Sequence[Any]) -> Any:
+    def perturb(self, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False) -> Any:
         """Return the report of each record id of ``holder``: the stored one, or a new one that is stored for good."""
         faults = Faults("the question")
         check_holder(holder, faults)
@@ -131,18 +131,19 @@ class Memoized:
         with self._file.reading() as connection:
             answer_of = _stored(connection, question_of)
         if len(answer_of) < len(question_of):
-            answer_of = self._answer(holder, question_of)
+            answer_of = self._answer(holder, question_of, allow_unprotected=allow_unprotected)
         answers = [answer_of[name] for name in names]
         return answers[0] if isinstance(ids, str) else answers
 
-    def _answer(self, holder: str, question_of: dict[str, str]) -> dict[str, str]:
+    def _answer(self, holder: str, question_of: dict[str, str], *, allow_unprotected: bool) -> dict[str, str]:
         # alone with the file from the look to the commit, so that no one else pays for or draws the same question
         with self._file.writing() as connection:
             answer_of = _stored(connection, question_of)
             missing = [name for name in question_of if name not in answer_of]
             if missing and self.ledger is not None:
                 self.ledger.charge_for(holder, self.mechanism, reports=len(missing))
-            drawn = dict(zip(missing, self.mechanism.perturb(missing), strict=True))
+            reports = self.mechanism.perturb(missing, allow_unprotected=allow_unprotected)
+            drawn = dict(zip(missing, reports, strict=True))
             connection.executemany(
                 "INSERT INTO answers VALUES (?, ?)", [(question_of[name], drawn[name]) for name in missing]
             )
