@@ -201,8 +201,8 @@ def test_check_counts_the_charges_or_says_which_is_wrong(path, key):
         ledger.check()
 
 
-def test_without_a_key_hashes_can_be_computed_again_and_with_one_they_cannot(path, key, folder):
-    """What a plain hash is not for: whoever means to can append a charge of their own."""
+def test_without_a_key_another_ledger_can_take_its_place_and_with_one_it_cannot(path, key, folder):
+    """What a plain hash is not for: whoever means to can make a sound file with nothing spent."""
     plain, forged = folder / "plain.db", folder / "forged.db"
     for place, secret in ((plain, None), (path, key)):
         Ledger(place, limit=1.0, key=secret).charge("Ana", 1.0)
