@@ -78,6 +78,7 @@ def test_no_one_is_charged_and_nothing_written_if_one_budget_does_not_suffice(pe
     assert "the budgets of 1 of 2 holders do not suffice: nothing was recorded for anyone" in complaint
     assert "Ana" not in complaint
     assert "300" not in complaint
+    assert "('Ana')" in perturb("--show-values")[2]
     assert not (tmp_path / "out.csv").exists()
     assert spent_in("budget.db") == (0.0, 0.0)
 

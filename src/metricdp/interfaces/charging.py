@@ -104,7 +104,7 @@ def changed() -> InputError:
 @contextmanager
 def nowhere(path: str | Path, **_: object) -> Iterator[Target]:
     """Yield a target that forgets all that is written."""
-    with Path(os.devnull).open("w", encoding="utf-8") as stream:
+    with Path(os.devnull).open("wb") as stream:
         yield Target(path, stream)
 
 

@@ -12,7 +12,7 @@ import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from metricdp.errors import Faults, InputError, MetricDPError
+from metricdp.errors import Faults, InputError, MetricDPError, revealed
 from metricdp.mechanism.charges import Charges
 from metricdp.mechanism.guarantee import UNITS
 from metricdp.mechanism.snap import as_points
@@ -66,14 +66,14 @@ class BudgetsExceededError(MetricDPError):
     Attributes
     ----------
     holders, n_asked
-        Whose budgets do not suffice, and how many were asked. The message tells how many, not who.
+        Whose budgets do not suffice, and how many were asked. The message tells how many, but not who.
     """
 
     def __init__(self, holders: tuple[str, ...], n_asked: int) -> None:
         self.holders, self.n_asked = holders, n_asked
         super().__init__(
-            f"the budgets of {len(holders):,} of {n_asked:,} holders do not suffice: nothing was recorded for anyone, "
-            "draw no report; leave these holders out, or raise the limit"
+            f"the budgets of {len(holders):,} of {n_asked:,} holders{revealed(', '.join(holders))} do not suffice: "
+            "nothing was recorded for anyone, draw no report; leave these holders out, or raise the limit"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
