@@ -6,6 +6,7 @@ from metricdp.errors import CertificationError, FileFormatError, InputError, Met
 from metricdp.interfaces import MetricPrivacy
 from metricdp.mechanism import (
     BudgetExceededError,
+    BudgetsExceededError,
     Certificate,
     Ledger,
     LedgerError,
@@ -28,6 +29,7 @@ _attach()  # plots and HTML for classes that cannot import the room that draws t
 __all__ = [
     "BendersOptions",
     "BudgetExceededError",
+    "BudgetsExceededError",
     "Certificate",
     "CertificationError",
     "ColumnOptions",

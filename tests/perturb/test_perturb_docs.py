@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import metricdp as mdp
 from metricdp.cli import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -58,7 +59,7 @@ def test_the_page_on_applying(monkeypatch, tmp_path, capsys):
     for name, content in FILE.findall(page):
         Path(name).write_text(content, encoding="utf-8")
     blocks = [commands_of(block) for kind, block in STEP.findall(page) if kind == "console"]
-    places, texts = blocks
+    places, ledger, texts = blocks
     assert len(places) == 4
     for command in places:
         run(command, monkeypatch)
@@ -66,6 +67,9 @@ def test_the_page_on_applying(monkeypatch, tmp_path, capsys):
     assert "Ana" not in Path("reports.csv").read_text()
     assert "Ana" in Path("reports.geojson").read_text()
     assert len(Path("secret.csv").read_text().splitlines()) == 4
+    for command in ledger:
+        run(command, monkeypatch)
+    assert mdp.Ledger("spent.db", must_exist=True).spent("Ana") == 2 * 10.0
     # the text command is that of the tutorial
     assert texts[0] in (DOCS / "tutorial-words.md").read_text(encoding="utf-8")
     assert "reports written to again.csv" in capsys.readouterr().out

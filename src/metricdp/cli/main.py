@@ -11,6 +11,7 @@ import typer
 from metricdp.cli import audit, demo, evaluating, papering, perturbing, reporting, solving, using  # noqa: F401  (their commands)
 from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, print_json
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
+from metricdp.mechanism.ledger import BudgetsExceededError
 from metricdp.report.tables import print_line
 from metricdp.solve.lp import is_busy
 
@@ -23,7 +24,7 @@ def main() -> None:
         code = app(standalone_mode=False)
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
-    except CertificationError as error:
+    except (CertificationError, BudgetsExceededError) as error:
         _fail(error, ANSWER_IS_NO)
     except MetricDPError as error:
         _fail(error, PROGRAM_FAILED)

@@ -20,6 +20,7 @@ from metricdp.interfaces.files import perturb_file
 from metricdp.interfaces.streams import TextSource
 from metricdp.interfaces.text import perturb_text
 from metricdp.mechanism.files import load
+from metricdp.mechanism.ledger import Ledger
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import LiveLine, print_line, printable
 
@@ -28,6 +29,7 @@ SECONDS_BETWEEN_LINES = 10.0
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 DONE = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": ()}
+LEDGER_DEFAULTS = {"ledger": None, "person": None, "ledger_key": None, "new_ledger": None}
 
 
 @app.command()
@@ -65,6 +67,16 @@ def perturb(
     show_true: Annotated[
         bool, typer.Option("--show-values", help="Let error messages show the true values that they are about.")
     ] = False,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Charge every person's reports to this ledger first; it must exist.")
+    ] = None,
+    person: Annotated[str | None, typer.Option(help="The column of the input that names the person to charge.")] = None,
+    ledger_key: Annotated[
+        Path | None, typer.Option(help="The key file of the ledger; made together with a new ledger.")
+    ] = None,
+    new_ledger: Annotated[
+        float | None, typer.Option(metavar="LIMIT", help="Make the ledger, with so much budget for each person.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
@@ -79,9 +91,11 @@ def perturb(
     }
     _check_options(words, TEXT_DEFAULTS, way="--text", is_way=text is not None)
     _check_options(rows, ROW_DEFAULTS, way="--input", is_way=source is not None)
+    charging = {"ledger": ledger, "person": person, "ledger_key": ledger_key, "new_ledger": new_ledger}
+    _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=source is not None)
     check_targets(
         {"--output": target, "--snap-distances": snap_distances},
-        {"--input": source, "--text": text, "FILE.mdp": file},
+        {"--input": source, "--text": text, "FILE.mdp": file, "--ledger": ledger, "--ledger-key": ledger_key},
         may_be_streams=True,
     )
     mechanism = load(file)
@@ -91,6 +105,7 @@ def perturb(
             _perturb_text(mechanism, text, target, words, as_json=as_json)
         elif source is not None and target is not None:
             rows["allow_unprotected"] = allow_unprotected
+            rows |= {"ledger": _ledger(charging), "person": person}
             _perturb_rows(mechanism, source, target, rows, as_json=as_json)
         else:
             _print_reports(mechanism, ids or [], allow_unprotected=allow_unprotected, as_json=as_json)
@@ -144,10 +159,12 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
             f"{options['snap_limit']:g}); {summary.dropped:,} beyond the limit were dropped."
         )
         lines.append(mechanism.guarantee.for_points(options["snap_limit"]).sentence)
-    lines.append(
-        f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {mechanism.guarantee.unit}; if all are of "
-        f"one person, together {budget(mechanism, summary.reports):,g}."
-    )
+    each = f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {mechanism.guarantee.unit}"
+    if summary.persons is None:
+        lines.append(f"{each}; if all are of one person, together {budget(mechanism, summary.reports):,g}.")
+    else:
+        n_charged = summary.reports + summary.dropped
+        lines.append(f"{each}; {n_charged:,} were charged to {summary.persons:,} persons in {options['ledger'].path}.")
     _answer(
         mechanism,
         asdict(summary),
@@ -157,6 +174,24 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
         file=target,
         as_json=as_json,
     )
+
+
+def _ledger(options: dict[str, Any]) -> Ledger | None:
+    """Return the ledger to charge, which exists or is made on purpose; None if no option asks for one."""
+    path, person, key, limit = (options[name] for name in ("ledger", "person", "ledger_key", "new_ledger"))
+    if path is None and (person, key, limit) == (None, None, None):
+        return None
+    if path is None or person is None:
+        raise InputError(
+            "--ledger FILE and --person COLUMN go together: name both, or leave out all options of ledgers"
+        )
+    if limit is not None and path.exists():
+        raise InputError(f"--new-ledger would begin anew, but {path} exists: leave it out to charge that one")
+    if limit is None and not path.exists():
+        raise InputError(
+            f"the ledger {path} does not exist: put it back if it was lost, or make it with --new-ledger LIMIT"
+        )
+    return Ledger(path, limit=limit, key=key, must_exist=limit is None)
 
 
 def _check_ways(has_ids: bool, source: Path | None, text: Path | None, target: Path | None) -> None:

@@ -176,7 +176,7 @@ def _id_column(table: Table) -> int:
 def _kept_column(table: Table, name: str) -> int:
     if table.names.count(name) != 1:
         raise InputError(
-            f"{table.source} has {table.names.count(name)} columns {name!r}, but --keep needs one: its columns are "
+            f"{table.source} has {table.names.count(name)} columns {name!r}, but one is needed: its columns are "
             f"{listed(table.names)}"
         )
     return table.names.index(name)
@@ -186,7 +186,7 @@ def _properties_of(feature: Any, keep: Sequence[str]) -> list[Any]:
     properties = feature.properties
     missing = next((name for name in keep if name not in properties), None)
     if missing is not None:
-        raise InputError(f"{feature.where} has no property {missing!r}: --keep needs it in every feature")
+        raise InputError(f"{feature.where} has no property {missing!r}: it is needed in every feature")
     return [properties[name] for name in keep]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
 from metricdp.errors import InputError
 from metricdp.interfaces.batches import Batch, csv_batches, geojson_batches
+from metricdp.interfaces.charging import Persons, charged, nowhere
 from metricdp.interfaces.copies import Copies
 from metricdp.interfaces.snapping import FAR, check_far, check_limit, draw_points
 from metricdp.interfaces.streams import TextSource
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.interfaces.streams import Progress
+    from metricdp.mechanism.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 
 GEOJSON_SUFFIXES = (".geojson", ".json")
@@ -44,12 +46,15 @@ class FileSummary:
         How far a point was from its record at most; None if records were named by their ids.
     unprotected
         How many reports are of records without any neighbour: these may be given away completely.
+    persons
+        How many persons were charged; None without a ledger.
     """
 
     reports: int = 0
     dropped: int = 0
     largest_snap_distance: float | None = None
     unprotected: int = 0
+    persons: int | None = None
 
     def __repr__(self) -> str:
         return f"FileSummary({self.reports} reports)"
@@ -65,6 +70,8 @@ def perturb_file(
     keep: Sequence[str] = (),
     snap_distances: str | Path | None = None,
     allow_unprotected: bool = False,
+    ledger: Ledger | None = None,
+    person: str | None = None,
     progress: Progress | None = None,
 ) -> FileSummary:
     """Write one report for each row of ``source``, in its order, and nothing else of the row unless it is kept.
@@ -90,6 +97,10 @@ def perturb_file(
     allow_unprotected
         Report also what the mechanism does not protect: records without any neighbour, and points where those that are
         close together can be told apart. Without it, the file is refused.
+    ledger, person
+        Charge the person named in this column (or property) for each row, dropped ones as well, before any report is
+        drawn for the target: everyone, or no one if any budget does not suffice. ``source`` is read twice, so it must
+        be a file. If the program is killed after the charge, it stays charged.
     progress
         Called after each piece.
     """
@@ -100,16 +111,57 @@ def perturb_file(
     elif snap_distances is not None or far != FAR[0]:
         raise InputError("--far and --snap-distances go with --snap-limit: give the farthest distance at which to snap")
     _check_columns(mechanism, target, keep)
+
+    def write(persons: Persons | None, *, is_rehearsal: bool = False) -> FileSummary:
+        return _write(
+            mechanism,
+            source,
+            target,
+            snap_limit=snap_limit,
+            far=far,
+            keep=keep,
+            snap_distances=snap_distances,
+            allow_unprotected=allow_unprotected,
+            persons=persons,
+            is_rehearsal=is_rehearsal,
+            progress=progress,
+        )
+
+    if ledger is None and person is None:
+        return write(None)
+    if ledger is None or person is None:
+        raise InputError("a ledger and the column of the persons to charge go together: give both")
+    return charged(mechanism, source, ledger, person, write)
+
+
+def _write(
+    mechanism: Mechanism,
+    source: str | Path,
+    target: str | Path,
+    *,
+    snap_limit: float | None,
+    far: str,
+    keep: Sequence[str],
+    snap_distances: str | Path | None,
+    allow_unprotected: bool,
+    persons: Persons | None,
+    is_rehearsal: bool,
+    progress: Progress | None,
+) -> FileSummary:
+    """Write the reports; a rehearsal does all but that, so that what is refused is refused before anyone is charged."""
     is_geojson = _is_geojson(source)
     is_alone = mechanism.guarantee.is_isolated
     summary, first_far = FileSummary(), 0
     with ExitStack() as stack:
         text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
-        writer = _writer(mechanism, stack.enter_context(replacing(target, is_private=True)), target, keep)
-        notes = None if snap_distances is None else stack.enter_context(replacing(snap_distances, is_private=True))
+        into = nowhere if is_rehearsal else replacing
+        writer = _writer(mechanism, stack.enter_context(into(target, is_private=True)), target, keep)
+        notes = None if snap_distances is None else stack.enter_context(into(snap_distances, is_private=True))
         if notes is not None:
             notes.write("row,snap_distance,is_reported\r\n")
         read = geojson_batches if is_geojson else csv_batches
+        if persons is not None:
+            read = persons.counting(read)
         copies, n_read = Copies(mechanism, keep), 0
         for batch in read(text, mechanism, keep, are_places=snap_limit is not None):
             outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit, allow_unprotected=allow_unprotected)
@@ -131,6 +183,8 @@ def perturb_file(
                 progress(text, n_read)
         writer.end()
         copies.refuse_if_any()
+        if persons is not None:
+            persons.check()
         # only now, so that refusing takes as long as reporting
         if summary.dropped and far == "refuse":
             raise InputError(

@@ -3,7 +3,7 @@
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.certify import PrivacyCheck, check_privacy
 from metricdp.mechanism.files import load, save
-from metricdp.mechanism.ledger import BudgetExceededError, Ledger
+from metricdp.mechanism.ledger import BudgetExceededError, BudgetsExceededError, Ledger
 from metricdp.mechanism.mechanism import Certificate, Mechanism, Optimality
 from metricdp.mechanism.memoize import Memoized, memoize
 from metricdp.mechanism.repair import repair
@@ -13,6 +13,7 @@ from metricdp.mechanism.store import LedgerError
 
 __all__ = [
     "BudgetExceededError",
+    "BudgetsExceededError",
     "Certificate",
     "Ledger",
     "LedgerError",

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from metricdp.errors import Faults
-from metricdp.mechanism.store import TIMEOUT, SqliteFile, check_holder, check_options, key_check, keyed
+from metricdp.mechanism.store import (
+    TIMEOUT,
+    Kind,
+    SqliteFile,
+    check_holder,
+    check_options,
+    key_check,
+    keyed,
+    normal_name,
+    secret_of,
+)
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-    from pathlib import Path
 
     from metricdp.mechanism.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 
-ANSWERS_ID = 0x6D64704D  # "mdpM", SQLite's application_id
+ANSWERS = Kind(
+    application_id=0x6D64704D,  # "mdpM"
+    version=1,
+    schema=("CREATE TABLE answers (question TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID",),
+)
 
 
 def memoize(
@@ -27,11 +41,12 @@ def memoize(
     path: str | Path,
     *,
     ledger: Ledger | None = None,
-    key: bytes | None = None,
+    key: bytes | Path | None = None,
+    must_exist: bool = False,
     timeout: float = TIMEOUT,
 ) -> Memoized:
-    """Give ``mechanism`` with a memory at ``path``: see `Memoized`, also for what it does not hide."""
-    return Memoized(mechanism, path, ledger=ledger, key=key, timeout=timeout)
+    """Return ``mechanism`` with a memory at ``path``: see `Memoized`, also for what it does not hide."""
+    return Memoized(mechanism, path, ledger=ledger, key=key, must_exist=must_exist, timeout=timeout)
 
 
 class Memoized:
@@ -58,8 +73,10 @@ class Memoized:
     ledger
         Charged before a new answer is drawn.
     key
-        With a key (at least 16 secret bytes), the file holds HMAC-SHA256 of the questions in place of holders and
-        records. The answers stay readable.
+        With a key (at least 16 secret bytes, or the Path of a file that holds them), the file holds HMAC-SHA256 of the
+        questions in place of holders and records. The answers stay readable.
+    must_exist
+        Refuse to make the file: one that was removed would otherwise begin again and draw every answer anew.
     timeout
         Seconds to wait for other writers.
     """
@@ -70,7 +87,8 @@ class Memoized:
         path: str | Path,
         *,
         ledger: Ledger | None = None,
-        key: bytes | None = None,
+        key: bytes | Path | None = None,
+        must_exist: bool = False,
         timeout: float = TIMEOUT,
     ) -> None:
         faults = Faults("the memory")
@@ -78,14 +96,14 @@ class Memoized:
         faults.raise_if_any()
         self.mechanism = mechanism
         self.ledger = ledger
-        self._key = key
+        self._key = secret_of(key, can_make=not must_exist and not Path(path).exists())
         self._fingerprint = fingerprint(mechanism)
         self._file = SqliteFile(
             path,
-            application_id=ANSWERS_ID,
-            schema="CREATE TABLE answers (question TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID",
-            settings={"key": key_check(key)},
+            kind=ANSWERS,
+            settings={"key": key_check(self._key)},
             timeout=timeout,
+            must_exist=must_exist,
         )
 
     def __enter__(self) -> Self:
@@ -102,8 +120,8 @@ class Memoized:
         """The file."""
         return self._file.path
 
-    def perturb(self, holder: str, ids: str | Sequence[Any]) -> Any:
-        """Give the report of each record id of ``holder``: the stored one, or a new one that is stored from now on."""
+    def perturb(self, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False) -> Any:
+        """Return the report of each record id of ``holder``: the stored one, or a new one that is stored for good."""
         faults = Faults("the question")
         check_holder(holder, faults)
         faults.raise_if_any()
@@ -113,30 +131,31 @@ class Memoized:
         with self._file.reading() as connection:
             answer_of = _stored(connection, question_of)
         if len(answer_of) < len(question_of):
-            answer_of = self._answer(holder, question_of)
+            answer_of = self._answer(holder, question_of, allow_unprotected=allow_unprotected)
         answers = [answer_of[name] for name in names]
         return answers[0] if isinstance(ids, str) else answers
 
-    def _answer(self, holder: str, question_of: dict[str, str]) -> dict[str, str]:
+    def _answer(self, holder: str, question_of: dict[str, str], *, allow_unprotected: bool) -> dict[str, str]:
         # alone with the file from the look to the commit, so that no one else pays for or draws the same question
         with self._file.writing() as connection:
             answer_of = _stored(connection, question_of)
             missing = [name for name in question_of if name not in answer_of]
             if missing and self.ledger is not None:
-                self.ledger.charge(holder, self.mechanism.epsilon, reports=len(missing))
-            drawn = dict(zip(missing, self.mechanism.perturb(missing), strict=True))
+                self.ledger.charge_for(holder, self.mechanism, reports=len(missing))
+            reports = self.mechanism.perturb(missing, allow_unprotected=allow_unprotected)
+            drawn = dict(zip(missing, reports, strict=True))
             connection.executemany(
                 "INSERT INTO answers VALUES (?, ?)", [(question_of[name], drawn[name]) for name in missing]
             )
         return answer_of | drawn
 
     def _question(self, holder: str, name: str) -> str:
-        question = json.dumps([self._fingerprint, holder, name])
+        question = json.dumps([self._fingerprint, normal_name(holder), name])
         return question if self._key is None else keyed(self._key, question)
 
 
 def fingerprint(mechanism: Mechanism) -> str:
-    """Give the SHA-256 of all that an answer depends on: table, epsilon, records and outputs."""
+    """Return the SHA-256 of all that an answer depends on: table, epsilon, records and outputs."""
     digest = hashlib.sha256()
     names = [mechanism.records.ids, mechanism.outputs.ids(mechanism.records)]
     digest.update(json.dumps([mechanism.table.shape, mechanism.epsilon.hex(), *names]).encode())

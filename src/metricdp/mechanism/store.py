@@ -7,36 +7,51 @@ import hmac
 import math
 import numbers
 import os
+import secrets
 import sqlite3
+import stat
 import threading
 import time
-from contextlib import closing, contextmanager
+import unicodedata
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metricdp.errors import Faults, FileFormatError, InputError, MetricDPError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-VERSION = 1
 TIMEOUT = 60.0  # seconds to wait for other writers
 WAIT_AT_ONCE = 0.1  # seconds that SQLite itself waits before this process may do something else
 MIN_KEY_BYTES = 16
+MAX_KEY_BYTES = 4096
+NEW_KEY_BYTES = 32
 KEY_CHECK = "metricdp key check"
+SETTINGS = "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 # No transaction is open while a process forks: SQLite's locks and connections must not be carried into a child.
-_between_forks = threading.RLock()
+between_forks = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_between_forks.acquire,
-        after_in_parent=_between_forks.release,
-        after_in_child=_between_forks.release,
+        before=between_forks.acquire,
+        after_in_parent=between_forks.release,
+        after_in_child=between_forks.release,
     )
 
 
 class LedgerError(MetricDPError):
     """The file could not be read or written (locked, full disk, gone); nothing was granted."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: SQLite's application id, the version of its tables, and the statements that make them."""
+
+    application_id: int
+    version: int
+    schema: tuple[str, ...]
 
 
 class SqliteFile:
@@ -48,50 +63,62 @@ class SqliteFile:
     Parameters
     ----------
     path
-        Made (readable by its owner only) if it does not exist.
-    application_id, schema
-        The kind of file, and the statement that makes its table.
+        Made (readable by its owner only) if it does not exist. It appears with its tables, so an empty file is one that
+        has lost them, and is refused.
     settings
         Stored when the file is made. The one named ``key`` must be the same ever after.
+    must_exist
+        Refuse to make it.
+    upgrade
+        Turns the tables of version 1 into those of today, in the transaction of the connection that it is given.
     """
 
     def __init__(
-        self, path: str | Path, *, application_id: int, schema: str, settings: dict[str, str], timeout: float
+        self,
+        path: str | Path,
+        *,
+        kind: Kind,
+        settings: dict[str, str],
+        timeout: float,
+        must_exist: bool = False,
+        upgrade: Callable[[SqliteFile, sqlite3.Connection], None] | None = None,
     ) -> None:
         self.path = Path(path).resolve()
         self.timeout = timeout
-        self._application_id = application_id
-        try:
-            with _between_forks:
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except FileExistsError:
-            _check_usable(self.path)
-        except OSError as error:
-            raise InputError(
-                f"cannot make {self.path}: {error.strerror}; name a file in a folder that exists and can be written"
-            ) from None
-        with self._begun("BEGIN EXCLUSIVE") as connection:
-            if self._is_empty(connection):
-                self._make(connection, schema, settings)
-            self._check_kind(connection)
-            self._check_settings(connection, settings)
+        self._kind = kind
+        if not self.path.exists():
+            if must_exist:
+                raise InputError(
+                    f"{self.path} does not exist: a new one would have forgotten all that was spent; put the old one "
+                    "back, or make a new one on purpose"
+                )
+            self._make(settings)
+        _check_usable(self.path)
+        with self._begun("BEGIN") as connection:
+            is_old = self._check_kind(connection, can_be_old=upgrade is not None)
+            self._check_key(connection, settings)
+        if is_old and upgrade is not None:
+            with self._begun("BEGIN EXCLUSIVE") as connection:
+                if self._check_kind(connection, can_be_old=True):  # no other process was faster
+                    upgrade(self, connection)
+                    connection.execute(f"PRAGMA user_version = {kind.version}")
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that sees one state of the file."""
+        """Yield a connection that sees one state of the file."""
         with self._begun("BEGIN") as connection:
             self._check_kind(connection)
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that is alone with the file; all that is written is on the disk at the end, or nothing."""
+        """Yield a connection that is alone with the file; all that is written is on the disk at the end, or nothing."""
         with self._begun("BEGIN EXCLUSIVE") as connection:
             self._check_kind(connection)
             yield connection
 
     def damaged(self, reason: object) -> FileFormatError:
-        """Give the error for content that cannot be."""
+        """Return the error for content that cannot be."""
         return FileFormatError(f"{self.path} is damaged: {reason}; nothing was granted")
 
     @contextmanager
@@ -99,7 +126,7 @@ class SqliteFile:
         deadline = time.monotonic() + self.timeout
         try:
             while True:
-                with _between_forks, closing(self._connect()) as connection:
+                with between_forks, closing(self._connect()) as connection:
                     if _has_begun(connection, begin):
                         yield connection
                         connection.execute("COMMIT")
@@ -110,48 +137,84 @@ class SqliteFile:
                         "again, or give a longer timeout"
                     )
                 time.sleep(0.001 + (time.perf_counter_ns() % 9_000) / 1e6)  # not all writers at once
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             raise self._explained(error) from error
 
     def _connect(self) -> sqlite3.Connection:
         # mode=rw: a file that has gone is not silently made again with nothing spent
         return sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=WAIT_AT_ONCE)
 
-    @staticmethod
-    def _is_empty(connection: sqlite3.Connection) -> bool:
-        n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        return n_tables == 0 and _pragma(connection, "application_id") == 0
+    def _make(self, settings: dict[str, str]) -> None:
+        """Make the file beside its place and link it there whole, unless another process was faster."""
+        temporary = self.path.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
+        try:
+            with between_forks:
+                os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+                    connection.execute("PRAGMA synchronous = EXTRA")
+                    connection.execute("BEGIN EXCLUSIVE")
+                    for statement in (SETTINGS, *self._kind.schema):
+                        connection.execute(statement)
+                    connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
+                    connection.execute(f"PRAGMA application_id = {self._kind.application_id}")
+                    connection.execute(f"PRAGMA user_version = {self._kind.version}")
+                    connection.execute("COMMIT")
+                os.link(temporary, self.path)
+                _sync_folder(self.path.parent)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise InputError(
+                f"cannot make {self.path}: {error.strerror}; name a file in a folder that exists and can be written"
+            ) from None
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
-    def _make(self, connection: sqlite3.Connection, schema: str, settings: dict[str, str]) -> None:
-        for statement in (schema, "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"):
-            connection.execute(statement)
-        connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
-        connection.execute(f"PRAGMA application_id = {self._application_id}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+    def check_pages(self, connection: sqlite3.Connection) -> None:
+        """Check that SQLite finds all pages and indices sound and that the tables are those of this kind of file."""
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise self.damaged(found)
+        statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+        if statements != {SETTINGS, *self._kind.schema}:
+            raise self.damaged("its tables are not those that metricdp makes")
 
-    def _check_kind(self, connection: sqlite3.Connection) -> None:
-        found = _pragma(connection, "application_id")
-        if found != self._application_id:
+    def _check_kind(self, connection: sqlite3.Connection, *, can_be_old: bool = False) -> bool:
+        """Check that this is a file of our kind and version; say whether it is of the version before."""
+        found, wanted = _pragma(connection, "application_id"), self._kind.application_id
+        if found != wanted:
+            if _pragma(connection, "page_count") == 0:
+                raise FileFormatError(
+                    f"{self.path} is empty: nothing was granted; if it has lost its content, put a copy back, and if "
+                    "it never had any, remove it"
+                )
             raise FileFormatError(
-                f"{self.path} belongs to something else (application id {found:#x}, expected "
-                f"{self._application_id:#x}): nothing was granted; name another file"
+                f"{self.path} belongs to something else (application id {found:#x}, expected {wanted:#x}): nothing was "
+                "granted; name another file"
             )
         version = _pragma(connection, "user_version")
-        if version != VERSION:
+        is_old = can_be_old and version == 1 < self._kind.version
+        if version != self._kind.version and not is_old:
             raise FileFormatError(
-                f"{self.path} has version {version}, this metricdp reads version {VERSION}: nothing was granted; use "
-                "a matching metricdp"
+                f"{self.path} has version {version}, this metricdp reads version {self._kind.version}: nothing was "
+                "granted; use a matching metricdp"
             )
+        return is_old
 
-    def _check_settings(self, connection: sqlite3.Connection, settings: dict[str, str]) -> None:
-        stored = dict(connection.execute("SELECT name, value FROM settings"))
-        if set(stored) != set(settings):
-            raise self.damaged(f"it has the settings {sorted(stored)}, expected {sorted(settings)}")
-        if stored["key"] != settings["key"]:
-            made, remedy = ("with another key", "with that key") if stored["key"] else ("without a key", "without one")
+    def _check_key(self, connection: sqlite3.Connection, settings: dict[str, str]) -> None:
+        row = connection.execute("SELECT value FROM settings WHERE name = 'key'").fetchone()
+        if row is None:
+            raise self.damaged("it does not say whether it has a key")
+        if row[0] != settings["key"]:
+            made, remedy = ("with another key", "with that key") if row[0] else ("without a key", "without one")
             raise InputError(f"{self.path} was made {made}: open it {remedy}")
 
     def _explained(self, error: Exception) -> MetricDPError:
+        is_of_sqlite = hasattr(error, "sqlite_errorcode") or isinstance(error, OverflowError)
+        if not is_of_sqlite:  # Python's own, which would show the text
+            return self.damaged("a text in it is not UTF-8")
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_INTERNAL) & 0xFF
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
             return self.damaged(error)
@@ -168,11 +231,19 @@ def check_holder(holder: object, faults: Faults) -> None:
         faults.add(f"holder must be a text that can be written as UTF-8, got {holder!r}")
 
 
+def normal_name(holder: str) -> str:
+    """Return the name in Unicode's form NFC, in which one text has one spelling; case and spaces stay as they are."""
+    return unicodedata.normalize("NFC", holder)
+
+
 def check_options(key: object, timeout: object, faults: Faults) -> None:
     """Note the faults of the options that all our SQLite files have."""
-    if key is not None and (not isinstance(key, bytes) or len(key) < MIN_KEY_BYTES):
+    if key is not None and not isinstance(key, Path) and (not isinstance(key, bytes) or len(key) < MIN_KEY_BYTES):
         got = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
-        faults.add(f"key must be at least {MIN_KEY_BYTES} secret bytes, such as secrets.token_bytes(32), got {got}")
+        faults.add(
+            f"key must be at least {MIN_KEY_BYTES} secret bytes, such as secrets.token_bytes(32), or the Path of a "
+            f"file that holds them, got {got}"
+        )
     if not is_number(timeout) or not 0 <= timeout < math.inf:  # type: ignore[operator]
         faults.add(f"timeout must be a number of seconds, zero or more, got {timeout!r}")
 
@@ -183,12 +254,44 @@ def is_number(value: object) -> bool:
 
 
 def keyed(key: bytes, text: str) -> str:
-    """Give HMAC-SHA256 of ``text`` in hexadecimal digits."""
+    """Return HMAC-SHA256 of ``text`` in hexadecimal digits."""
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
+def secret_of(key: bytes | Path | None, *, can_make: bool) -> bytes | None:
+    """Return the secret bytes of ``key``, read from the file if it is a path; a missing file may be made."""
+    if not isinstance(key, Path):
+        return key
+    try:
+        if can_make and not key.exists():
+            _make_key(key)
+        with key.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            secret = file.read(MAX_KEY_BYTES + 1) if stat.S_ISREG(mode) else b""
+    except OSError as error:
+        raise InputError(f"the key file {key} cannot be used ({error.strerror}): nothing was granted") from None
+    if os.name == "posix" and mode & 0o077:
+        raise InputError(f"the key file {key} can be used by others than its owner: make it private with chmod 600")
+    if not MIN_KEY_BYTES <= len(secret) <= MAX_KEY_BYTES:
+        raise InputError(
+            f"the key file {key} must be a file of {MIN_KEY_BYTES} to {MAX_KEY_BYTES} secret bytes: make it from the "
+            "operating system's randomness"
+        )
+    return secret
+
+
+def _make_key(path: Path) -> None:
+    with suppress(FileExistsError):  # another process was faster
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(NEW_KEY_BYTES))
+            file.flush()
+            os.fsync(handle)
+        _sync_folder(path.parent)
+
+
 def key_check(key: bytes | None) -> str:
-    """Give what a file stores to notice another key; empty without one."""
+    """Return what a file stores to notice another key; empty without one."""
     return "" if key is None else keyed(key, KEY_CHECK)
 
 
@@ -215,3 +318,13 @@ def _check_usable(path: Path) -> None:
         raise InputError(f"cannot use {path}: it is not a file; name a file such as {path / 'budget.db'}")
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write {path}: permission denied; choose another path")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until a new name in ``folder`` is on the disk."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
