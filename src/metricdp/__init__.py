@@ -19,7 +19,16 @@ from metricdp.mechanism import (
 )
 from metricdp.problem import Problem
 from metricdp.report.notebook import attach as _attach
-from metricdp.solve import BendersOptions, ColumnOptions, DirectOptions, FirstOrderOptions, Result, Status, solve
+from metricdp.solve import (
+    BendersOptions,
+    Cluster,
+    ColumnOptions,
+    DirectOptions,
+    FirstOrderOptions,
+    Result,
+    Status,
+    solve,
+)
 
 __version__ = "0.1.0"
 
@@ -30,6 +39,7 @@ __all__ = [
     "BudgetExceededError",
     "Certificate",
     "CertificationError",
+    "Cluster",
     "ColumnOptions",
     "DirectOptions",
     "FileFormatError",
