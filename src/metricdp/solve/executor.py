@@ -66,7 +66,7 @@ class Cluster:
         missing = [name for name, file in files.items() if file is None]
         if 0 < len(missing) < len(files):
             raise InputError(
-                f"an encrypted connection needs the files ca, cert and key: {' and '.join(missing)} missing"
+                f"an encrypted connection needs the files ca, cert and key: give {' and '.join(missing)} too"
             )
         for name, file in files.items():
             if file is not None and not Path(file).is_file():
