@@ -20,7 +20,16 @@ from metricdp.mechanism import (
 )
 from metricdp.problem import Problem
 from metricdp.report.notebook import attach as _attach
-from metricdp.solve import BendersOptions, ColumnOptions, DirectOptions, FirstOrderOptions, Result, Status, solve
+from metricdp.solve import (
+    BendersOptions,
+    Cluster,
+    ColumnOptions,
+    DirectOptions,
+    FirstOrderOptions,
+    Result,
+    Status,
+    solve,
+)
 
 __version__ = "0.1.0"
 
@@ -32,6 +41,7 @@ __all__ = [
     "BudgetsExceededError",
     "Certificate",
     "CertificationError",
+    "Cluster",
     "ColumnOptions",
     "DirectOptions",
     "FileFormatError",

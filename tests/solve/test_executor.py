@@ -90,9 +90,9 @@ def harm(monkeypatch, tmp_path):
         task = functools.partial(harm_own_process_once, str(note), number, os.getpid())
         seen = []
 
-        def run_once_harmless(workers, function, tasks, stop):
+        def run_once_harmless(workers, function, tasks, stop, *accept):
             seen.append(1)
-            return run(workers, task if len(seen) > 1 else function, tasks, stop)
+            return run(workers, task if len(seen) > 1 else function, tasks, stop, *accept)
 
         run = Workers.run
         monkeypatch.setattr(Workers, "run", run_once_harmless)

@@ -19,7 +19,7 @@ from metricdp.mechanism.files import save
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.tables import ProgressLine, print_line, print_result
-from metricdp.solve import METHODS, BendersOptions, DirectOptions, Result, Status, solve
+from metricdp.solve import METHODS, BendersOptions, Cluster, DirectOptions, Result, Status, solve
 from metricdp.solve.lp import ALGORITHMS
 
 
@@ -60,6 +60,9 @@ def solve_command(
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="For --cluster: who may sign its certificates (.pem).")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="For --cluster: the certificate to show to it.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="For --cluster: that certificate's private key.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     lp: Annotated[str, typer.Option(help=f"LP algorithm of the direct method: {' | '.join(ALGORITHMS)}.")] = "simplex",
@@ -107,7 +110,7 @@ def solve_command(
             partition=partition,
             n_blocks=blocks,
             seed=seed,
-            cluster=cluster,
+            cluster=_cluster(cluster, tls_ca, tls_cert, tls_key),
             checkpoint=checkpoint,
             resume=resume,
             listener=progress,
@@ -170,6 +173,14 @@ def _eta(given: float | None, source: str) -> float:
     if reach is None:
         raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
     return reach
+
+
+def _cluster(address: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> Cluster | None:
+    if address is None:
+        if (ca, cert, key) != (None, None, None):
+            raise InputError("--tls-ca, --tls-cert and --tls-key are for a cluster: name it with --cluster")
+        return None
+    return Cluster(address, ca=ca, cert=cert, key=key)
 
 
 def _preset(name: str) -> BendersOptions:

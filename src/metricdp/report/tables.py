@@ -25,6 +25,7 @@ SHOWN = (
     "columns",
     "first-order",
     "trouble",
+    "checkpoint",
     "gave up",
     "infeasible",
     "certificate",

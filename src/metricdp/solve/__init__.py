@@ -3,6 +3,7 @@
 from metricdp.solve.benders import BendersOptions
 from metricdp.solve.columns import ColumnOptions
 from metricdp.solve.direct import DirectOptions
+from metricdp.solve.executor import Cluster
 from metricdp.solve.firstorder import FirstOrderOptions
 from metricdp.solve.result import Result, Status, Trace
 from metricdp.solve.solve import METHODS, solve
@@ -10,6 +11,7 @@ from metricdp.solve.solve import METHODS, solve
 __all__ = [
     "METHODS",
     "BendersOptions",
+    "Cluster",
     "ColumnOptions",
     "DirectOptions",
     "FirstOrderOptions",

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 UNIT = 2.0**-53
 ROUND_UP = 2.0**-46  # relative; above the rounding of epsilon d (up to 64 * 2^-53) and of numpy's exp
+LARGEST_EXPONENT = 64.0  # what ROUND_UP is made for
+SMALLEST_MULTIPLIER = 1e-290  # below, products are rounded by more than a unit in the last place
+TOO_LARGE = 1e290  # sums beyond may overflow
 
 
 @dataclass(frozen=True)
@@ -50,21 +53,26 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
     costs
         Prior-weighted losses, shape (n, K).
     duals
-        Multipliers; negative ones count as 0.
+        Multipliers; those that are negative, no numbers or of rows beyond the exponent 64 count as 0. Whoever makes
+        them answers for the rows: each must be a true one, with an exponent that is at least its own.
     cost_roundings
         How many roundings each cost itself may carry (products with the prior, sums over merged records).
     """
-    y = np.maximum(duals.y, 0.0)
+    counts = (duals.y > SMALLEST_MULTIPLIER) & (duals.exponent <= LARGEST_EXPONENT)
+    y, exponent = np.where(counts, duals.y, 0.0), np.where(counts, duals.exponent, 0.0)
     value, size = costs.copy(), np.abs(costs)
     terms = np.full(costs.shape, float(cost_roundings))
-    given = growth_rounded_up(duals.exponent) * y
-    for record, amount, sign in ((duals.tail, y, 1.0), (duals.head, given, -1.0)):
-        place = (record, duals.output)
-        np.add.at(value, place, sign * amount)
-        np.add.at(size, place, amount)
-        np.add.at(terms, place, 1.0)
-    # n additions of terms that carry a rounding each are wrong by at most (n + 2) u sum|terms|, to first order
-    margin = (terms + 4.0) * (1.001 * UNIT) * size
-    least = (value - margin).min(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        given = growth_rounded_up(exponent) * y
+        for record, amount, sign in ((duals.tail, y, 1.0), (duals.head, given, -1.0)):
+            place = (record, duals.output)
+            np.add.at(value, place, sign * amount)
+            np.add.at(size, place, amount)
+            np.add.at(terms, place, 1.0)
+        # n additions of terms that carry a rounding each are wrong by at most (n + 2) u sum|terms|, to first order
+        margin = (terms + 4.0) * (1.001 * UNIT) * size
+        least = (value - margin).min(axis=1)
+        if not np.abs(least).sum() < TOO_LARGE:  # multipliers that have run away prove nothing
+            return 0.0
     # losses are not negative, so neither is any expected loss
     return max(0.0, math.nextafter(math.fsum(least), -math.inf))

@@ -1,142 +1,234 @@
 """Checkpoints: what a run has learned, written after every iteration, so that it can go on after any kind of end.
 
-A folder holds one safetensors file per iteration with the new cuts, and one with the incumbent and the bounds. Files
-are written beside their place and moved into it, so each is there whole or not at all, and each carries a seal of its
-contents, its place and its run: a bound that was damaged on the way is never believed. There is no code inside.
+A folder holds one safetensors file per iteration with what is new, and one with the best matrix and the multipliers
+that prove the best lower bound. Files are written beside their place and moved into it, so each is there whole or not
+at all. There is no code inside.
+
+Nothing in a checkpoint is trusted. Each file carries a seal of its contents, its place and its run, which tells damage;
+but a seal is a plain SHA-256 that anybody can make again. So no bound is ever read from a file: lower bounds are
+computed again from the stored multipliers, by the formula that is valid for any multipliers on the problem's own rows
+and losses, and upper bounds from the stored matrix if it is private. What is stored wrongly costs time at most.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from metricdp.data.writing import replacing
 from metricdp.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+
     from numpy.typing import NDArray
 
-FORMAT = "metricdp-checkpoint-1"
-HEAD = "run.json"
+FORMAT = "metricdp-checkpoint-2"
+HEAD, LOCK = "run.json", "run.lock"
+PROOF = "proof-"  # before the names of the arrays that prove the lower bound
+OLD_FILE = re.compile(r"component-\d+-(state|\d+)\.safetensors")
 
 
 @dataclass(frozen=True)
 class State:
-    """A run's best so far for one component; ``feasible_since`` says from which iteration on blocks were feasible."""
+    """A run's best so far for one component.
+
+    ``proof`` are the multipliers behind the lower bound. The bounds are written for people who look into the file, and
+    never read again.
+    """
 
     iteration: int
     lower_bound: float
     upper_bound: float
     Z: NDArray[np.float64]
-    feasible_since: dict[int, int] = field(default_factory=dict)
+    proof: dict[str, NDArray[Any]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What one file held: arrays by name, and notes. Whoever uses it checks it within `checked`."""
+
+    path: Path
+    arrays: dict[str, NDArray[Any]]
+    notes: Any
+
+    @property
+    def proof(self) -> dict[str, NDArray[Any]]:
+        """The arrays that prove the lower bound."""
+        return {name.removeprefix(PROOF): value for name, value in self.arrays.items() if name.startswith(PROOF)}
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Say which file it was when its contents are refused in this block."""
+        try:
+            yield
+        except FileFormatError:
+            raise
+        except InputError as error:
+            raise FileFormatError(f"{self.path} cannot be used ({error}): start anew, without resume") from None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The files of one component: its state, and one per iteration."""
+
+    iteration: int
+    state: Stored
+    steps: list[Stored]
 
 
 class Checkpoint:
-    """A folder for one run of one problem.
+    """A folder for one run of one problem; no other run can use it until this one closes it or ends in any way.
 
     Parameters
     ----------
     folder
-        Made if it does not exist.
+        Made if it does not exist, for its owner only.
     fingerprint
         Of the problem and the options: a checkpoint of another problem is refused.
     resume
         Whether to go on from what is there; otherwise what is there is replaced.
+    warn
+        Called once if the disk fails later: the run goes on without a checkpoint, and what was written stays as it is.
     """
 
-    def __init__(self, folder: str | Path, fingerprint: str, *, resume: bool) -> None:
-        self.folder, self.fingerprint, self.resume = Path(folder), fingerprint, resume
+    def __init__(
+        self,
+        folder: str | Path,
+        fingerprint: str,
+        *,
+        resume: bool,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.folder, self.fingerprint, self.resume, self._warn = Path(folder), fingerprint, resume, warn
+        self._has_failed = False
         if resume:
             self._check_head()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if not resume:
-                self._clear()
-            write_whole(self.folder / HEAD, json.dumps({"format": FORMAT, "fingerprint": fingerprint}).encode())
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _locked(self.folder)
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise InputError(f"cannot write the checkpoint folder {self.folder}: {error.strerror or error}") from None
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let other runs use the folder."""
+        _open_locks.discard(self._lock)
+        os.close(self._lock)
+
+    def _begin(self) -> None:
+        """Remove an old run unless this one goes on from it, and what a run that was killed has left half written."""
+        if self.resume:
+            self._check_head()  # again, now that nobody else can change it
+        try:
+            if not self.resume:
+                # the head first: what is left of the old run can then never be taken for a checkpoint
+                (self.folder / HEAD).unlink(missing_ok=True)
+                for old in list(self.folder.iterdir()):
+                    if OLD_FILE.fullmatch(old.name):
+                        old.unlink()
+            head = {"format": FORMAT, "fingerprint": self.fingerprint}
+            self._write_whole(self.folder / HEAD, json.dumps(head).encode())
+        except (OSError, InputError) as error:
+            raise InputError(f"cannot write the checkpoint folder {self.folder}: {error}") from None
 
     def _check_head(self) -> None:
         head = self.folder / HEAD
         try:
             found = json.loads(head.read_text(encoding="utf-8"))
         except OSError:
-            raise InputError(f"there is no checkpoint in {self.folder}: start without --resume") from None
+            raise InputError(f"there is no checkpoint in {self.folder}: start anew, without resume") from None
         except (ValueError, RecursionError):
-            raise FileFormatError(f"{head} is damaged: start without --resume") from None
+            raise FileFormatError(f"{head} is damaged: start anew, without resume") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise FileFormatError(f"{head} is not a checkpoint of this version: start without --resume")
+            raise FileFormatError(f"{head} is not a checkpoint of this version: start anew, without resume")
         if found.get("fingerprint") != self.fingerprint:
             raise InputError(
                 f"the checkpoint in {self.folder} is of another problem or other options: use the same ones, "
-                "another folder, or start without --resume"
+                "another folder, or start anew, without resume"
             )
 
-    def _clear(self) -> None:
-        """Remove an old run, its head first: what is left of it can then never be taken for a checkpoint."""
-        (self.folder / HEAD).unlink(missing_ok=True)
-        for old in self.folder.iterdir():
-            if re.fullmatch(r"component-\d+-(state|\d+)\.safetensors|\.(component-.*|run\.json)\.new", old.name):
-                old.unlink()
-
-    def save(self, component: int, state: State, arrays: dict[str, NDArray[Any]], notes: list[dict[str, Any]]) -> None:
+    def save(self, component: int, state: State, arrays: Mapping[str, NDArray[Any]], notes: Any) -> None:
         """Write an iteration's new arrays (with notes on them) and the state, the state last."""
         self._write(component, f"{state.iteration:05d}", arrays, notes)
         self.save_state(component, state)
 
     def save_state(self, component: int, state: State) -> None:
-        """Write the bounds and the incumbent."""
-        notes = {
-            "iteration": state.iteration,
-            "lower": state.lower_bound.hex(),
-            "upper": state.upper_bound.hex(),
-            "feasible_since": list(state.feasible_since.items()),
-        }
-        self._write(component, "state", {"Z": state.Z}, notes)
+        """Write the best matrix, and the multipliers that prove the lower bound."""
+        arrays = {"Z": state.Z, **{f"{PROOF}{name}": value for name, value in state.proof.items()}}
+        bounds = {"lower": state.lower_bound.hex(), "upper": state.upper_bound.hex()}
+        self._write(component, "state", arrays, {"iteration": state.iteration, **bounds, **state.notes})
 
-    def load(self, component: int) -> tuple[State, list[tuple[dict[str, NDArray[Any]], Any]]] | None:
-        """Give the state and all iterations' arrays and notes; None if the component has not been saved yet."""
+    def load(self, component: int) -> Saved | None:
+        """Return what was saved of a component, its state and all iterations; None if there is nothing yet."""
         if not self.resume or not self._path(component, "state").exists():
             return None
-        arrays, notes = self._read(component, "state")
-        state = State(
-            notes["iteration"],
-            float.fromhex(notes["lower"]),
-            float.fromhex(notes["upper"]),
-            arrays["Z"],
-            dict(notes["feasible_since"]),
-        )
-        return state, [self._read(component, f"{number:05d}") for number in range(state.iteration + 1)]
+        state = self._read(component, "state")
+        iteration = state.notes.get("iteration") if isinstance(state.notes, dict) else None
+        if not isinstance(iteration, int) or iteration < -1:
+            raise FileFormatError(f"{state.path} names no iteration: start anew, without resume")
+        steps = [self._read(component, f"{number:05d}") for number in range(iteration + 1)]
+        return Saved(iteration, state, steps)
 
-    def _write(self, component: int, part: str, arrays: dict[str, NDArray[Any]], notes: Any) -> None:
+    def _write(self, component: int, part: str, arrays: Mapping[str, NDArray[Any]], notes: Any) -> None:
+        if self._has_failed:
+            return  # an iteration is missing: later ones would be of no use
         whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         text = json.dumps(notes)
         metadata = {"notes": text, "seal": self._seal(component, part, whole, text)}
         try:
-            write_whole(self._path(component, part), save(whole, metadata=metadata))
-        except OSError as error:
-            raise self._unwritable(error) from None
+            self._write_whole(self._path(component, part), save(whole, metadata=metadata))
+        except (OSError, InputError) as error:
+            self._has_failed = True
+            self._warn(f"the checkpoint could not be written ({error}); the run goes on without it")
 
-    def _read(self, component: int, part: str) -> tuple[dict[str, NDArray[Any]], Any]:
+    @staticmethod
+    def _write_whole(path: Path, data: bytes) -> None:
+        if path.is_symlink():  # a link in the place of a file of ours is not followed
+            path.unlink()
+        with replacing(path, is_private=True) as target:
+            target.write(data)
+
+    def _read(self, component: int, part: str) -> Stored:
         path = self._path(component, part)
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
-        except (OSError, SafetensorError) as error:
-            raise FileFormatError(f"{path} is missing or damaged ({error}): start without --resume") from None
+        except (OSError, SafetensorError, TypeError, AttributeError, ValueError) as error:  # also a type numpy lacks
+            raise FileFormatError(f"{path} is missing or damaged ({error}): start anew, without resume") from None
         text = metadata.get("notes", "")
         if metadata.get("seal") != self._seal(component, part, arrays, text):
-            raise FileFormatError(f"{path} is damaged or of another run: start without --resume")
-        return arrays, json.loads(text)
+            raise FileFormatError(f"{path} is damaged or of another run: start anew, without resume")
+        try:
+            return Stored(path, arrays, json.loads(text))
+        except (ValueError, RecursionError):
+            raise FileFormatError(f"{path} is damaged: start anew, without resume") from None
 
     def _seal(self, component: int, part: str, arrays: dict[str, NDArray[Any]], text: str) -> str:
         named = [item for name in sorted(arrays) for item in (name, arrays[name])]
@@ -145,12 +237,9 @@ class Checkpoint:
     def _path(self, component: int, part: str) -> Path:
         return self.folder / f"component-{component}-{part}.safetensors"
 
-    def _unwritable(self, error: OSError) -> InputError:
-        return InputError(f"cannot write the checkpoint folder {self.folder}: {error.strerror or error}")
-
 
 def fingerprint(*parts: object) -> str:
-    """Give a SHA-256 of arrays and plain values."""
+    """Return a SHA-256 of arrays and plain values."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -161,11 +250,30 @@ def fingerprint(*parts: object) -> str:
     return digest.hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
+_open_locks: set[int] = set()
+
+
+def _locked(folder: Path) -> int:
+    """Lock a folder and return the lock's handle; the kernel lets go of it when the process ends, however it does."""
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise InputError(
+            f"another run is using the checkpoint folder {folder}: choose another folder or wait until it has ended"
+        ) from None
+    except BaseException:
+        os.close(handle)
+        raise
+    _open_locks.add(handle)
+    return handle
+
+
+def _let_go() -> None:
+    """Close the locks in a forked process, which would hold them when the run itself is gone."""
+    while _open_locks:
+        os.close(_open_locks.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+PRIVATE_WITHIN = 1e-9  # relative: what rounding can do to a private matrix
+COLUMNS_AT_ONCE = 256
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -51,6 +54,18 @@ class Component:
     def scale(self) -> float:
         """The largest difference between two losses of a record: the objective is divided by it for the LP solver."""
         return float(np.ptp(self.costs, axis=1).max()) or 1.0
+
+    def is_private(self, Z: NDArray[np.float64]) -> bool:
+        """Say whether a matrix from outside is a private mechanism, up to rounding: its closure is then itself."""
+        if Z.dtype != np.float64 or Z.shape != self.costs.shape or not (np.isfinite(Z) & (Z >= 0.0)).all():
+            return False
+        if not (np.abs(Z.sum(axis=1) - 1.0) <= PRIVATE_WITHIN).all():
+            return False
+        for first in range(0, self.n_outputs, COLUMNS_AT_ONCE):
+            some = Z[:, first : first + COLUMNS_AT_ONCE]
+            if (self.graph.closure(some, self.epsilon) > some * (1.0 + PRIVATE_WITHIN)).any():
+                return False
+        return True
 
 
 @dataclass(frozen=True)

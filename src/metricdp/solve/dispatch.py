@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from metricdp.solve.direct import DirectOptions, solve_component
 from metricdp.solve.firstorder import FirstOrderOptions, solve_by_first_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -79,7 +81,8 @@ class Plan:
         """Whether the problem is too large to be taken apart, and for linear programs."""
         return self.merged.graph.n_pairs * self.merged.costs.shape[1] > AT_ONCE
 
-    def open(self, folder: str | Path | None, *, resume: bool) -> None:
+    @contextmanager
+    def opened(self, folder: str | Path | None, *, resume: bool, trace: Trace) -> Iterator[None]:
         """Divide the records if the method needs it, and open the checkpoint."""
         graph = self.merged.graph
         if self.method == "benders":
@@ -94,7 +97,14 @@ class Plan:
             own = fingerprint(
                 self.method, self.problem.epsilon, self.merged.costs, graph.pairs, graph.distances, blocks, options
             )
-            self.checkpoint = Checkpoint(folder, own, resume=resume)
+
+            def warn(trouble: str) -> None:
+                trace.add(stage="checkpoint", trouble=trouble)
+
+            with Checkpoint(folder, own, resume=resume, warn=warn) as self.checkpoint:
+                yield
+        else:
+            yield
 
     def divide(self, groups: NDArray[np.int64], graph: MdpGraph, method: str, n_blocks: int | None) -> Partition:
         """Divide merged records ``groups`` with their ``graph``."""

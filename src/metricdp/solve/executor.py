@@ -2,6 +2,11 @@
 
 A task carries everything that is needed to do it anywhere, so a lost or hanging worker costs time and nothing else:
 what does not come back is done here.
+
+What workers answer is not trusted: whoever asks checks it (``accept``), and recomputes every bound. An answer that does
+not pass is done again here. Answers of a Dask cluster come as bytes without code inside, and any other result is
+refused before it is unpickled. Workers and the scheduler themselves must be trusted all the same: Dask unpickles the
+errors and the types of results that they report, and offers no way not to.
 """
 
 from __future__ import annotations
@@ -11,9 +16,13 @@ import os
 import time
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from metricdp.errors import InputError, MissingExtraError, SolverError
+from metricdp.solve.answers import pack, unpack
 from metricdp.solve.stop import StoppedError
 
 if TYPE_CHECKING:
@@ -29,6 +38,48 @@ LEAST_PATIENCE = 1.0
 REMOTE_AGAINST_HERE = 3.0  # once tasks have been lost: how much longer than here they may take elsewhere
 LISTEN_SECONDS = 0.1
 CONNECT_SECONDS = 10.0
+PLAIN = ("msgpack", "error")  # the ways to write results of which Dask's reading runs no code
+FAILED = "failed"  # the name of a solver's error in an answer
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Dask cluster, whose scheduler and workers are trusted: they run the tasks, and can run code here.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``.
+    ca
+        A file with the certificates of those who may sign the cluster's. With it, the connection must be encrypted.
+    cert, key
+        Files with the certificate to show to the cluster, and its private key.
+    """
+
+    address: str
+    ca: str | Path | None = None
+    cert: str | Path | None = None
+    key: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        files = {"ca": self.ca, "cert": self.cert, "key": self.key}
+        missing = [name for name, file in files.items() if file is None]
+        if 0 < len(missing) < len(files):
+            raise InputError(
+                f"an encrypted connection needs the files ca, cert and key: give {' and '.join(missing)} too"
+            )
+        for name, file in files.items():
+            if file is not None and not Path(file).is_file():
+                raise InputError(f"there is no file {file} for the cluster's {name}: check the path")
+        if self.address.startswith("tls://") and missing:
+            raise InputError(f"the scheduler at {self.address} asks for encryption: give the files ca, cert and key")
+        if self.address.startswith("tcp://") and not missing:
+            raise InputError(f"the connection to {self.address} would not be encrypted: use tls:// in its place")
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.ca is not None
 
 
 class Workers:
@@ -42,20 +93,46 @@ class Workers:
         Seconds without any answer after which the rest counts as lost: a worker may hang.
     threads
         Threads for work in this process; all cores by default.
+    is_packed
+        Whether answers come as bytes, which is for executors that would unpickle anything else.
     """
 
-    def __init__(self, executor: Executor, *, patience: float | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        patience: float | None = None,
+        threads: int | None = None,
+        is_packed: bool = False,
+    ) -> None:
         # threads of this process are never lost
         own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE
         self.executor, self.patience = executor, own if patience is None else patience
         self.threads = threads or os.cpu_count() or 1
+        self.is_packed = is_packed
         self.n_lost = 0
+        self.refusals: list[str] = []  # why answers were not accepted
 
-    def run(self, function: Callable[[Task], Answer], tasks: Sequence[Task], stop: Stop) -> list[Answer] | None:
-        """Give the answers in the order of the tasks, or None if it is time to stop."""
+    def run(
+        self,
+        function: Callable[[Task], Any],
+        tasks: Sequence[Task],
+        stop: Stop,
+        accept: Callable[[Task, Any], Any] = lambda _, answer: answer,
+    ) -> list[Any] | None:
+        """Return what ``accept`` makes of the tasks' answers, in their order, or None if it is time to stop.
+
+        ``accept`` raises an InputError for an answer that cannot be right: the task is then done here.
+        """
         futures = [self._submit(function, task) for task in tasks]
         _wait([future for future in futures if future is not None], stop, self.patience)
-        answers = {number: future.result() for number, future in enumerate(futures) if _has_answer(future)}
+        answers = {}
+        for number, future in enumerate(futures):
+            if _has_answer(future):
+                try:
+                    answers[number] = accept(tasks[number], self._unpacked(future.result()))
+                except InputError as error:
+                    self.refusals.append(str(error))
         lost = [number for number in range(len(tasks)) if number not in answers]
         late = [future for future in futures if future is not None and not future.done()]
         for future in late:
@@ -65,7 +142,7 @@ class Workers:
             again = None if stop.is_due else self.run_here(function, [tasks[number] for number in lost], stop)
             if again is None:
                 return None
-            answers.update(zip(lost, again, strict=True))
+            answers.update({number: accept(tasks[number], one) for number, one in zip(lost, again, strict=True)})
             self.n_lost += len(lost)
             if late:
                 # a worker that hangs is not waited for that long again, one that is slow is given more time
@@ -87,11 +164,28 @@ class Workers:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _submit(self, function: Callable[[Task], Answer], task: Task) -> Future[Answer] | None:
+    def _submit(self, function: Callable[[Task], Any], task: Task) -> Future[Any] | None:
         try:
-            return self.executor.submit(function, task)
+            return self.executor.submit(partial(_packed, function) if self.is_packed else function, task)
         except Exception:  # noqa: BLE001  (a pool whose processes have died or a cluster that is gone takes nothing more)
             return None
+
+    def _unpacked(self, answer: Any) -> Any:
+        """Return the answer that came as bytes; that the solver failed would be so everywhere, and is raised."""
+        if not self.is_packed:
+            return answer
+        found = unpack(answer)
+        if FAILED in found:
+            raise SolverError(str(found[FAILED]))
+        return found
+
+
+def _packed(function: Callable[[Task], Any], task: Task) -> bytes:
+    """Do a task, on the worker, and answer in bytes, also when the solver fails."""
+    try:
+        return pack(function(task))
+    except SolverError as error:
+        return pack({FAILED: str(error)})
 
 
 def _has_answer(future: Future[Answer] | None) -> TypeGuard[Future[Answer]]:
@@ -115,7 +209,7 @@ def _wait(futures: Sequence[Future[Answer]], stop: Stop, patience: float) -> Non
 
 @contextmanager
 def workers(
-    *, executor: Executor | None = None, cluster: str | None = None, threads: int | None = None
+    *, executor: Executor | None = None, cluster: str | Cluster | None = None, threads: int | None = None
 ) -> Iterator[Workers]:
     """Give workers on the executor that was given, on a Dask cluster, or on threads of this process."""
     if executor is not None and cluster is not None:
@@ -123,24 +217,41 @@ def workers(
     if executor is not None:
         yield Workers(executor, threads=threads)
     elif cluster is not None:
-        with _dask(cluster) as remote:
-            yield Workers(remote, threads=threads)
+        with _dask(Cluster(cluster) if isinstance(cluster, str) else cluster) as remote:
+            yield Workers(remote, threads=threads, is_packed=True)
     else:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             yield Workers(pool, threads=threads)
 
 
 @contextmanager
-def _dask(address: str) -> Iterator[Executor]:
+def _dask(cluster: Cluster) -> Iterator[Executor]:
     try:
-        from distributed import Client  # noqa: PLC0415  (an extra)
+        from distributed import Client, Security  # noqa: PLC0415  (an extra)
     except ImportError:
         raise MissingExtraError("distributed", "cluster", "working on a Dask cluster") from None
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        security = (
+            Security(
+                require_encryption=True,
+                tls_ca_file=str(cluster.ca),
+                tls_client_cert=str(cluster.cert),
+                tls_client_key=str(cluster.key),
+            )
+            if cluster.is_encrypted
+            else None
+        )
+        client = Client(
+            cluster.address,
+            timeout=CONNECT_SECONDS,
+            set_as_default=False,
+            security=security,
+            deserializers=list(PLAIN),
+        )
     except (OSError, ValueError) as error:
         raise InputError(
-            f"no Dask scheduler answers at {address!r} ({error}): check --cluster, for example tcp://host:8786"
+            f"no Dask scheduler answers at {cluster.address!r} ({error}): check the address, for example "
+            "tcp://host:8786, or tls://host:8786 with the files of an encrypted connection"
         ) from None
     with client:
         remote = client.get_executor(pure=False)

@@ -18,7 +18,7 @@ from metricdp.solve.benders import BendersOptions
 from metricdp.solve.columns import ColumnOptions
 from metricdp.solve.direct import DirectOptions
 from metricdp.solve.dispatch import Found, Merged, Plan, solve_components
-from metricdp.solve.executor import workers
+from metricdp.solve.executor import Cluster, workers
 from metricdp.solve.firstorder import FirstOrderOptions
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
@@ -57,7 +57,7 @@ def solve(
     n_blocks: int | None = None,
     seed: int = 0,
     executor: Executor | None = None,
-    cluster: str | None = None,
+    cluster: str | Cluster | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     start: Mechanism | NDArray[np.float64] | None = None,
@@ -87,10 +87,12 @@ def solve(
     partition, n_blocks, seed
         How the records are divided for ``"benders"``: the partitioner, the number of blocks, its seed.
     executor, cluster
-        Where subproblems run: any ``concurrent.futures.Executor``, or the address of a Dask scheduler.
+        Where subproblems run: any ``concurrent.futures.Executor``, or a Dask cluster by the address of its scheduler
+        (a `Cluster` for an encrypted connection). Their answers are checked and every bound is computed here; all the
+        same, a cluster must be trusted, since Dask lets workers and scheduler run code in this process.
     checkpoint, resume
         A folder to write progress to while ``"benders"``, ``"columns"`` or ``"first-order"`` runs, and whether to go on
-        from it.
+        from it. Nothing in the folder is trusted: bounds are computed again. One run at a time uses a folder.
     start
         For ``"columns"``: a mechanism or matrix of the same shape whose columns to start from.
     listener
@@ -122,9 +124,9 @@ def solve(
         first=_first_matrix(start, problem, merged),
     )
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
-    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
+    opened = plan.opened(checkpoint, resume=resume, trace=trace)
+    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, opened:
         trace.add(stage="start", **_start_fields(problem, merged))
-        plan.open(checkpoint, resume=resume)
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
         mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
         if method == "auto" and not _is_reached(mechanism, problem, gap) and not stop.is_due and not plan.is_large:
@@ -135,6 +137,8 @@ def solve(
             plan.method, plan.first = "columns", found[0].Z
             found.append(solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop))
             mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
+    for trouble in dict.fromkeys(crew.refusals):
+        trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done here: {trouble}")
     optimality = _optimality(mechanism)
     check = mechanism.certificate.privacy
     trace.add(

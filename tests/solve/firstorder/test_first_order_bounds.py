@@ -233,7 +233,8 @@ def polished(component, duals, stop=None):
     with workers(threads=1) as crew:
         polisher = Polisher(component, crew, stop or Stop())
         try:
-            return polisher.bound(duals)
+            proof = polisher.polish(duals)
+            return 0.0 if proof is None else polisher.bound(proof)
         finally:
             polisher.forget()
 

@@ -161,9 +161,11 @@ class TestResume:
         for _ in range(200):
             iteration.advance()
         progress = Progress(certified_bound(iteration))
-        store(opened(tmp_path, resume=False), iteration, progress)
+        with opened(tmp_path, resume=False) as checkpoint:
+            store(checkpoint, iteration, progress)
         back = Progress()
-        assert restore(opened(tmp_path, resume=True), again, back)
+        with opened(tmp_path, resume=True) as checkpoint:
+            assert restore(checkpoint, again, back)
         assert again.steps == iteration.steps
         assert back.lower_bound == progress.lower_bound
         np.testing.assert_array_equal(again.network.untiled(again.Z), iteration.network.untiled(iteration.Z))
@@ -238,7 +240,7 @@ class TestRefusals:
             data = bytearray(path.read_bytes())
             data[-5] ^= 1
             path.write_bytes(data)
-        with pytest.raises(FileFormatError, match="is damaged or of another run: start without --resume"):
+        with pytest.raises(FileFormatError, match="is damaged or of another run: start anew, without resume"):
             run(town(), checkpoint=tmp_path, resume=True)
 
     @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +48,37 @@ class Block:
     head: NDArray[np.int64]
     edge_exponents: NDArray[np.float64]
     costs: NDArray[np.float64]
+
+    @cached_property
+    def _lookup(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Members in ascending order with their places, and keys of the internal edges with theirs."""
+        members = np.concatenate((self.internal, self.attached))
+        keys = self.tail * len(self.internal) + self.head
+        by_record, by_key = np.argsort(members), np.argsort(keys)
+        return members[by_record], by_record, keys[by_key], by_key
+
+    def exponents_between(self, tail: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the exponents of the block's rows ``z[tail] <= exp(exponent) z[head]``, records of the component.
+
+        Infinity where the block has no such row: it has its internal edges, and paths between internal and attached
+        records.
+        """
+        members, by_record, keys, by_key = self._lookup
+        n = len(self.internal)
+
+        def found(values: NDArray[np.int64], known: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+            at = np.minimum(np.searchsorted(known, values), max(len(known) - 1, 0))
+            return np.where(known[at] == values, places[at], -1) if len(known) else np.full(len(values), -1)
+
+        own_tail, own_head = found(tail, members, by_record), found(head, members, by_record)
+        exponents = np.full(len(tail), np.inf)
+        for own, other in ((own_tail, own_head), (own_head, own_tail)):
+            path = np.flatnonzero((own >= 0) & (own < n) & (other >= n))
+            exponents[path] = self.exponents[own[path], other[path] - n]
+        inside = np.flatnonzero((own_tail >= 0) & (own_tail < n) & (own_head >= 0) & (own_head < n))
+        edge = found(own_tail[inside] * n + own_head[inside], keys, by_key)
+        exponents[inside[edge >= 0]] = self.edge_exponents[edge[edge >= 0]]
+        return exponents
 
     def bounds(self, z: NDArray[np.float64], floor: float) -> Bounds:
         """Give what the attached records' rows ``z``, shape (attached, K), allow the internal ones.

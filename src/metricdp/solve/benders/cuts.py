@@ -17,18 +17,23 @@ record i, with the maximisers of the current point in their places.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.solve.bounds import RowDuals, growth_rounded_up
+from metricdp.errors import InputError
+from metricdp.solve.answers import array_of
+from metricdp.solve.bounds import LARGEST_EXPONENT, RowDuals, growth_rounded_up
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from metricdp.solve.benders.blocks import Block, Bounds
 
-EMPTY = np.zeros(0, dtype=np.int64)
+WEIGHTS = {"halo": 1.0, "optimality": 1.0, "feasibility": 0.0, "unit sum": 0.0}  # of w_l, by the kind of cut
+LARGEST_MULTIPLIER = 1e200  # times exp(64) it is still a number
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,34 @@ class Cut:
         return self.constant + float(self.coefficients @ Z[self.records, self.outputs])
 
 
-def cut_from_duals(kind: str, block: Block, duals: RowDuals, costs: NDArray[np.float64], *, weight: float) -> Cut:
+def cut_from_rows(kind: str, block: Block, rows: Mapping[str, Any]) -> Cut:
+    """Return the cut that multipliers from outside this process give: a worker's or a file's, of which none is trusted.
+
+    ``rows`` are arrays ``tail``, ``head``, ``output`` and ``y``, records of the component. Only rows of the block
+    count, each with the exponent that is known here, and no multiplier is negative. So the cut is a true one, whoever
+    made the multipliers.
+    """
+    if kind not in WEIGHTS:
+        raise InputError(f"unknown kind of cut {kind!r:.50}: known are {', '.join(WEIGHTS)}")
+    tail = array_of(rows, "tail", np.int64, (None,), low=0)
+    head = array_of(rows, "head", np.int64, tail.shape, low=0)
+    output = array_of(rows, "output", np.int64, tail.shape, low=0, high=block.costs.shape[1] - 1)
+    y = array_of(rows, "y", np.float64, tail.shape, low=-LARGEST_MULTIPLIER, high=LARGEST_MULTIPLIER)
+    exponent = block.exponents_between(tail, head)
+    if not (exponent <= LARGEST_EXPONENT).all():
+        raise InputError(f"block {block.number} has no such rows: solve it again")
+    return cut_from_duals(kind, block, RowDuals(tail, head, output, exponent, np.maximum(y, 0.0)))
+
+
+def cut_from_duals(kind: str, block: Block, duals: RowDuals) -> Cut:
     """Make the cut of a block from multipliers of rows that touch its internal records (records of the component)."""
+    weight = WEIGHTS[kind]
+    costs = weight * block.costs
     K = costs.shape[1]
     largest = max(block.internal.max(), duals.tail.max(initial=0), duals.head.max(initial=0))
     position_of = np.full(int(largest) + 1, -1)
     position_of[block.internal] = np.arange(len(block.internal))
-    reduced = costs.copy()
+    reduced = costs
     given = growth_rounded_up(duals.exponent) * duals.y
     outer_records, outer_outputs, outer_amounts = [], [], []
     for record, amount in ((duals.tail, duals.y), (duals.head, -given)):
@@ -99,13 +125,12 @@ def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> R
 def unit_sum_cuts(block: Block, bounds: Bounds, tolerance: float) -> list[Cut]:
     """Give the cuts for internal records whose bounds leave no room for a row that sums to 1."""
     cuts = []
-    costs = np.zeros(block.costs.shape)
     for i in np.flatnonzero(bounds.lower.sum(axis=1) > 1.0 + tolerance):
-        reduced = np.zeros_like(costs)
+        reduced = np.zeros(block.costs.shape)
         reduced[i] = 1.0
-        cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced), costs, weight=0.0))
+        cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced)))
     for i in np.flatnonzero((bounds.upper.sum(axis=1) < 1.0 - tolerance) & (bounds.from_above >= 0).all(axis=1)):
-        reduced = np.zeros_like(costs)
+        reduced = np.zeros(block.costs.shape)
         reduced[i] = -1.0
-        cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced), costs, weight=0.0))
+        cuts.append(cut_from_duals("unit sum", block, bound_duals(block, bounds, reduced)))
     return cuts

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.solve.benders.cuts import Cut, cut_from_duals
+from metricdp.solve.benders.cuts import Cut, cut_from_rows
 from metricdp.solve.benders.options import SMALLEST_FLOOR
-from metricdp.solve.bounds import RowDuals
 from metricdp.solve.direct import DirectOptions, solve_lp
 
 if TYPE_CHECKING:
@@ -50,14 +49,13 @@ def solve_halo(component: Component, block: Block, options: BendersOptions, stop
     duals = found.duals
     is_internal = np.isin(members, block.internal)
     touching = is_internal[duals.tail] | is_internal[duals.head]
-    own = RowDuals(
-        members[duals.tail[touching]],
-        members[duals.head[touching]],
-        duals.output[touching],
-        duals.exponent[touching],
-        duals.y[touching],
-    )
-    return Halo(cut_from_duals("halo", block, own, block.costs, weight=1.0), members, found.Z)
+    rows = {
+        "tail": members[duals.tail[touching]],
+        "head": members[duals.head[touching]],
+        "output": duals.output[touching],
+        "y": duals.y[touching],
+    }
+    return Halo(cut_from_rows("halo", block, rows), members, found.Z)
 
 
 def combined(halos: list[Halo], blocks: list[Block], n: int) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metricdp.partition import Partition
     from metricdp.solve.benders.blocks import Block
     from metricdp.solve.benders.cuts import Cut
-    from metricdp.solve.benders.master import MasterPoint
+    from metricdp.solve.benders.master import MasterPoint, Proof
     from metricdp.solve.benders.options import BendersOptions
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.components import Component
@@ -50,6 +50,8 @@ class Progress:
     upper_bound: float = math.inf
     Z: NDArray[np.float64] | None = None
     iteration: int = -1
+    proof: Proof | None = None  # of the lower bound
+    n_stored: int = 0  # cuts that the checkpoint's iterations hold
     feasible_since: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -70,28 +72,26 @@ def solve_by_benders(
     checkpoint: Checkpoint | None = None,
 ) -> ComponentSolution:
     """Solve one component by Benders decomposition over ``partition``."""
-    run = _Run(component, partition, options.with_floor_for(component, gap), workers, stop)
+    run = Run(component, partition, options.with_floor_for(component, gap), workers, stop)
     progress = Progress(lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings))
     begin_run(run.name, stop)
     try:
         if checkpoint is not None:
-            restore(checkpoint, component, run.master, progress)
-        if progress.iteration < 0 and options.halo_cuts:
+            restore(checkpoint, run, progress)
+        if not run.master.cuts and options.halo_cuts:
             run.add_halos(progress, trace)
         while progress.gap > gap and progress.iteration + 1 < options.max_iterations and not stop.is_due:
-            before = len(run.master.cuts)
             if not run.iterate(progress, gap, trace):
                 break
             if checkpoint is not None:
-                first = 0 if progress.iteration == 0 else before
-                store(checkpoint, component, run.master.cuts[first:], progress)
+                store(checkpoint, run, progress)
     except InfeasibleError:
         # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
         trace.add(stage="infeasible", component=component.number, records=component.n)
     finally:
         end_run(run.name)
     if checkpoint is not None:
-        store_bounds(checkpoint, component, progress)
+        store_bounds(checkpoint, run, progress)
     Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
     trace.add(
         stage="blocks",
@@ -106,7 +106,7 @@ def solve_by_benders(
     return ComponentSolution(Z, progress.lower_bound, progress.gap <= gap, progress.iteration + 1, len(run.master.cuts))
 
 
-class _Run:
+class Run:
     """The master, the blocks and where the next step goes."""
 
     def __init__(
@@ -138,7 +138,7 @@ class _Run:
         except SolverError as error:
             self._report(trace, MASTER, f"cuts of the surroundings: {error}")
         if len(halos) == len(self.blocks):
-            self._try(combined(halos, self.blocks, self.component.n), progress)
+            self.try_matrix(combined(halos, self.blocks, self.component.n), progress)
             self.is_damped = self.options.in_out < 1.0
 
     def iterate(self, progress: Progress, gap: float, trace: Trace) -> bool:
@@ -150,7 +150,8 @@ class _Run:
             return False
         Z = self._step(point, progress)
         begin = time.perf_counter()
-        answers = self.workers.run(solve_block, [self._task(block, Z) for block in self.blocks], self.stop)
+        tasks = [self._task(block, Z) for block in self.blocks]
+        answers = self.workers.run(solve_block, tasks, self.stop, BlockAnswer.of)
         if answers is None:
             return False
         block_seconds = time.perf_counter() - begin
@@ -168,7 +169,7 @@ class _Run:
         if self.options.repair_always or n_infeasible == 0:
             for answer in answers:
                 Z[self.blocks[answer.number].internal] = answer.Z
-            self._try(Z, progress)
+            self.try_matrix(Z, progress)
         trace.add(
             stage="benders",
             component=self.component.number,
@@ -188,9 +189,8 @@ class _Run:
     def _solve_master(self, progress: Progress, gap: float, trace: Trace) -> MasterPoint | None:
         """Solve the master, whose duals raise the lower bound; give None if the LP solver gives up."""
 
-        def is_enough(duals: RowDuals) -> bool:
-            bound = lower_bound(self.component.costs, duals, cost_roundings=self.component.cost_roundings)
-            progress.lower_bound = max(progress.lower_bound, bound)
+        def is_enough(proof: Proof) -> bool:
+            self.prove(proof, progress)
             return progress.gap <= gap
 
         try:
@@ -200,6 +200,13 @@ class _Run:
         except SolverError as error:  # what has been proved so far stands
             self._give_up(trace, error)
             return None
+
+    def prove(self, proof: Proof, progress: Progress) -> None:
+        """Raise the lower bound to what a dual of the master proves."""
+        component = self.component
+        bound = lower_bound(component.costs, self.master.duals(proof), cost_roundings=component.cost_roundings)
+        if bound > progress.lower_bound:
+            progress.lower_bound, progress.proof = bound, proof
 
     def _give_up(self, trace: Trace, error: SolverError) -> None:
         trace.add(stage="gave up", component=self.component.number, reason=f"the master: {error}")
@@ -262,11 +269,14 @@ class _Run:
                 progress.feasible_since.setdefault(answer.number, progress.iteration)
         return count
 
-    def _try(self, Z: NDArray[np.float64], progress: Progress) -> None:
+    def try_matrix(self, Z: NDArray[np.float64], progress: Progress) -> None:
         """Repair a matrix and keep it if it is the best."""
         costs = self.component.costs
         table = repair(Z, self.component.graph, self.component.epsilon, costs=costs, is_due=lambda: self.stop.is_due)
-        private = table / 2.0**63
-        loss = math.fsum((costs * private).ravel()) * (1.0 + 2.0**-50)
+        self.keep(table / 2.0**63, progress)
+
+    def keep(self, Z: NDArray[np.float64], progress: Progress) -> None:
+        """Keep a private matrix if it is the best."""
+        loss = math.fsum((self.component.costs * Z).ravel()) * (1.0 + 2.0**-50)
         if loss < progress.upper_bound:
-            progress.upper_bound, progress.Z = loss, private
+            progress.upper_bound, progress.Z = loss, Z

@@ -39,6 +39,14 @@ class MasterPoint:
     is_optimal: bool
 
 
+@dataclass(frozen=True)
+class Proof:
+    """A dual of the master: weights of its first cuts, and multipliers of rows among boundary records."""
+
+    weights: NDArray[np.float64]
+    rows: RowDuals
+
+
 class Master:
     """Boundary rows with unit sums, mDP rows (lazily), and cuts; hot-started from solve to solve."""
 
@@ -155,14 +163,13 @@ class Master:
         self.present[edges, outputs] = True
         self._sources.append((edges, outputs))
 
-    def solve(self, stop: Stop, is_enough: Callable[[RowDuals], bool]) -> MasterPoint:
+    def solve(self, stop: Stop, is_enough: Callable[[Proof], bool]) -> MasterPoint:
         """Solve, adding violated mDP rows and unit-sum cuts until there are none or the dual is good enough."""
         size, tolerance = self.n * self.K, self.options.tolerance
         unit_sum_rounds = self.options.unit_sum_rounds
         while True:
             solution = self.program.solve(stop=stop)
-            duals = self._duals(solution.row_dual)
-            if is_enough(duals) or not solution.is_optimal or stop.is_due:
+            if is_enough(self._proof(solution.row_dual)) or not solution.is_optimal or stop.is_due:
                 break
             z = solution.x[:size].reshape(self.n, self.K)
             violated = ~self.present & (z[self.tail] - self.growth[:, None] * z[self.head] > tolerance)
@@ -185,16 +192,19 @@ class Master:
                 found += unit_sum_cuts(block, block.bounds(z[self.position[block.attached]], self.floor), 1e-6)
         return found
 
-    def _duals(self, row_dual: NDArray[np.float64]) -> RowDuals:
+    def duals(self, proof: Proof) -> RowDuals:
         """Translate the master's dual into multipliers of mDP rows of the whole problem."""
+        used = np.flatnonzero(proof.weights > 0)
+        return joined([proof.rows, *(scaled(self.cuts[number].duals, float(proof.weights[number])) for number in used)])
+
+    def _proof(self, row_dual: NDArray[np.float64]) -> Proof:
+        """Sort the solver's row duals into those of cuts and those of mDP rows."""
         parts: list[RowDuals] = []
+        weights: list[float] = []
         row = self.n
         for source, other in self._sources:
             if isinstance(source, Cut):
-                factor = float(other)
-                weight = max(row_dual[row], 0.0) * factor if row < len(row_dual) else 0.0
-                if weight > 0:
-                    parts.append(scaled(source.duals, weight))
+                weights.append(max(row_dual[row], 0.0) * float(other) if row < len(row_dual) else 0.0)
                 row += 1
             else:
                 edges, outputs = source, other
@@ -203,7 +213,7 @@ class Master:
                 tail, head = self.boundary[self.tail[edges[used]]], self.boundary[self.head[edges[used]]]
                 parts.append(RowDuals(tail, head, outputs[used], self.exponent[edges[used]], y[used]))
                 row += len(edges)
-        return joined(parts)
+        return Proof(np.array(weights, dtype=np.float64), joined(parts))
 
 
 def _row_scale(row: NDArray[np.float64]) -> float:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import SolverError
+from metricdp.errors import InputError, SolverError
 from metricdp.solve import warm
-from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_duals
+from metricdp.solve.answers import array_of, number_of, text_of
+from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_rows
 from metricdp.solve.bounds import RowDuals
-from metricdp.solve.duals import joined, scaled
+from metricdp.solve.duals import joined
 from metricdp.solve.lp import LinearProgram
 from metricdp.solve.stop import StoppedError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LARGEST_GROWTH = 1e14
 FEASIBLE = 1e-7  # unit sums missed by less count as met
 ANOTHER_ALGORITHM = "ipx"
+KINDS = ("optimality", "feasibility")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class BlockTask:
 
 @dataclass(frozen=True)
 class BlockAnswer:
-    """Internal rows, the loss they have, how much of the unit sums they miss, and the cut that the duals give.
+    """Internal rows, how much of the unit sums they miss, and the cut that the multipliers give.
 
     ``trouble`` says what the LP solver failed at if it took another algorithm.
     """
@@ -59,8 +61,18 @@ class BlockAnswer:
     Z: NDArray[np.float64]
     missed: float
     cut: Cut
-    lp_iterations: int
-    trouble: str = ""
+    trouble: str
+
+    @classmethod
+    def of(cls, task: BlockTask, answer: dict[str, Any]) -> BlockAnswer:
+        """Check what `solve_block` answered, maybe elsewhere, and make the cut here: nothing of it is trusted."""
+        block = task.block
+        Z = array_of(answer, "Z", np.float64, block.costs.shape, low=0.0)
+        kind = text_of(answer, "kind")
+        if kind not in KINDS:
+            raise InputError(f"a block's answer cannot be a cut of the kind {kind!r:.50}")
+        cut = cut_from_rows(kind, block, answer)
+        return cls(block.number, Z, number_of(answer, "missed"), cut, text_of(answer, "trouble"))
 
 
 class BlockModel:
@@ -97,38 +109,43 @@ class BlockModel:
         self.present = np.zeros((len(self.tail), self.K), dtype=bool)
         self.rows: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
-    def solve(self, task: BlockTask, stop: Stop) -> BlockAnswer:
-        """Solve for the boundary's rows ``task.z``."""
+    def solve(self, task: BlockTask, stop: Stop) -> dict[str, Any]:
+        """Solve for the boundary's rows ``task.z``; the answer is made of arrays, numbers and texts only."""
         block, size = task.block, self.n * self.K
         bounds = block.bounds(task.z, task.floor)
         lower = np.maximum(bounds.lower, task.floor)
         self.program.set_bounds(lower.ravel(), np.maximum(bounds.upper, lower).ravel())
-        missed, lp_iterations = 0.0, 0
+        missed = 0.0
         penalty, is_ray = task.penalty, False
         while True:
             costs = self.objective.ravel() if not is_ray else np.zeros(size)
             slack = penalty if not is_ray else 1.0
             self.program.set_costs(np.concatenate((costs, np.full(2 * self.n, slack))))
-            x, pi, duals, used = self._with_lazy_rows(task, stop)
-            lp_iterations += used
+            x, pi, duals = self._with_lazy_rows(task, stop)
             missed = float(x[size:].sum())
             if task.is_elastic or is_ray or missed <= FEASIBLE:
                 break
             is_ray = True  # the paper's case C1: a ray of the dual, found as the dual of the least missed sum
         Z = np.clip(x[:size].reshape(self.n, self.K), 0.0, None)
         reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - pi[:, None]
-        cut = _cut(task, bounds, reduced, duals, is_ray=is_ray)
-        return BlockAnswer(block.number, Z, missed, cut, lp_iterations)
+        rows = _rows(task, bounds, reduced, duals)
+        return {
+            "Z": Z,
+            "missed": missed,
+            "trouble": "",
+            "kind": "feasibility" if is_ray else "optimality",
+            "tail": rows.tail,
+            "head": rows.head,
+            "output": rows.output,
+            "y": rows.y if is_ray else task.scale * rows.y,
+        }
 
-    def _with_lazy_rows(
-        self, task: BlockTask, stop: Stop
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], RowDuals, int]:
-        size, iterations = self.n * self.K, 0
+    def _with_lazy_rows(self, task: BlockTask, stop: Stop) -> tuple[NDArray[np.float64], NDArray[np.float64], RowDuals]:
+        size = self.n * self.K
         while True:
             solution = self.program.solve(stop=stop)
             if not solution.is_optimal:
                 raise StoppedError(f"block {task.block.number} was broken off")
-            iterations += solution.iterations
             Z = solution.x[:size].reshape(self.n, self.K)
             violated = ~self.present & (Z[self.tail] - self.growth[:, None] * Z[self.head] > task.tolerance)
             if not violated.any():
@@ -141,7 +158,7 @@ class BlockModel:
         duals = RowDuals(
             self.tail[edges[used]], self.head[edges[used]], outputs[used], self.exponent[edges[used]], y[used]
         )
-        return solution.x, solution.row_dual[: self.n], duals, iterations
+        return solution.x, solution.row_dual[: self.n], duals
 
     def _add(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
         m = len(edges)
@@ -154,20 +171,20 @@ class BlockModel:
         self.rows.append((edges, outputs))
 
 
-def _cut(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: RowDuals, *, is_ray: bool) -> Cut:
-    """Make the cut: internal rows' multipliers as they are, boundary rows' from the reduced costs that they leave."""
+def _rows(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: RowDuals) -> RowDuals:
+    """Return internal rows' multipliers as they are, and boundary rows' from the reduced costs that they leave."""
     block = task.block
     np.add.at(reduced, (duals.tail, duals.output), duals.y)
     np.add.at(reduced, (duals.head, duals.output), -np.exp(duals.exponent) * duals.y)
     inner = RowDuals(block.internal[duals.tail], block.internal[duals.head], duals.output, duals.exponent, duals.y)
-    together = joined([inner, bound_duals(block, bounds, reduced)])
-    if is_ray:
-        return cut_from_duals("feasibility", block, together, np.zeros_like(block.costs), weight=0.0)
-    return cut_from_duals("optimality", block, scaled(together, task.scale), block.costs, weight=1.0)
+    return joined([inner, bound_duals(block, bounds, reduced)])
 
 
-def solve_block(task: BlockTask) -> BlockAnswer:
-    """Solve a block, on its warm model if this process has one; by another algorithm if the LP solver fails."""
+def solve_block(task: BlockTask) -> dict[str, Any]:
+    """Solve a block, on its warm model if this process has one; by another algorithm if the LP solver fails.
+
+    `BlockAnswer.of` reads the answer.
+    """
     stop = warm.stop_of(task.run, task.seconds)
     model = warm.take(task.run, task.block.number)
     try:
@@ -179,7 +196,7 @@ def solve_block(task: BlockTask) -> BlockAnswer:
     return answer
 
 
-def _by_another_algorithm(task: BlockTask, model: BlockModel | None, error: SolverError, stop: Stop) -> BlockAnswer:
+def _by_another_algorithm(task: BlockTask, model: BlockModel | None, error: SolverError, stop: Stop) -> dict[str, Any]:
     """Write the LP that failed to a file, for the solver's maintainers, and try once more from scratch."""
     number, file = task.block.number, _written(task.block.number, model)
     try:
@@ -189,7 +206,7 @@ def _by_another_algorithm(task: BlockTask, model: BlockModel | None, error: Solv
             f"block {number} ({len(task.block.internal)} records) could not be solved: {error}; by "
             f"{ANOTHER_ALGORITHM}: {again}; its linear program is in {file}: please send it to the maintainers of HiGHS"
         ) from None
-    return replace(answer, trouble=f"{error}; its linear program is in {file}")
+    return {**answer, "trouble": f"{error}; its linear program is in {file}"}
 
 
 def _written(number: int, model: BlockModel | None) -> str:

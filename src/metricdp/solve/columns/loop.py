@@ -19,17 +19,15 @@ from metricdp.solve.columns.master import ColumnMaster
 from metricdp.solve.columns.memory import restore, store
 from metricdp.solve.columns.patches import Patch, solve_patch
 from metricdp.solve.columns.pool import ColumnPool
-from metricdp.solve.columns.pricing import PriceTask, cone_of, forget_run, price_output
+from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, PriceTask, cone_of, forget_run, price_output
 from metricdp.solve.columns.tight import tight_mechanism
 from metricdp.solve.components import ComponentSolution
-from metricdp.solve.duals import joined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.columns.options import ColumnOptions
-    from metricdp.solve.columns.pricing import PriceAnswer
     from metricdp.solve.components import Component
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
@@ -53,6 +51,7 @@ class Progress:
     Z: NDArray[np.float64] | None = None
     y: NDArray[np.float64] | None = None
     round: int = -1
+    proof: ConeDuals | None = None  # of the lower bound
     known_bound: float = 0.0  # of another solver: it counts for the gap, and not for what a round gained
 
     @property
@@ -252,18 +251,23 @@ class _Run:
             PriceTask(f"{self.name}/{k}", k, self.cone, np.ascontiguousarray(objective[:, k]), self.scale)
             for k in range(self.component.n_outputs)
         ]
-        answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop)
+        answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop, PriceAnswer.of)
         if answers is None:
             return None
-        duals = joined([answer.duals for answer in answers])
-        bound = lower_bound(self.component.costs, duals, cost_roundings=self.component.cost_roundings)
-        progress.lower_bound = max(progress.lower_bound, bound)
+        self.prove(ConeDuals.of(answers), progress)
         good = [a for a in answers if a.price < -IMPROVES * self.scale]
         if good:
             places = self.pool.add(np.array([a.column for a in good]), np.array([a.output for a in good]))
             for master in self.masters:
                 master.extend(places)
         return len(good)
+
+    def prove(self, proof: ConeDuals, progress: Progress) -> None:
+        """Raise the lower bound to what the multipliers prove."""
+        component = self.component
+        bound = lower_bound(component.costs, self.cone.duals(proof), cost_roundings=component.cost_roundings)
+        if bound > progress.lower_bound:
+            progress.lower_bound, progress.proof = bound, proof
 
     def purge_if_crowded(self) -> None:
         """Drop columns that have long been without weight, and make the masters anew."""
@@ -276,10 +280,13 @@ class _Run:
         """Repair a matrix and keep it if it is the best."""
         costs = self.component.costs
         table = repair(Z, self.component.graph, self.component.epsilon, costs=costs)
-        private = table / 2.0**63
-        loss = math.fsum((costs * private).ravel()) * (1.0 + 2.0**-50)
+        self.keep(table / 2.0**63, progress)
+
+    def keep(self, Z: NDArray[np.float64], progress: Progress) -> None:
+        """Keep a private matrix if it is the best."""
+        loss = math.fsum((self.component.costs * Z).ravel()) * (1.0 + 2.0**-50)
         if loss < progress.upper_bound:
-            progress.upper_bound, progress.Z = loss, private
+            progress.upper_bound, progress.Z = loss, Z
 
     def figures(self, progress: Progress) -> dict[str, float]:
         """Give what the trace shows of the bounds."""

@@ -9,14 +9,17 @@ bound ``sum y + sum_k min(0, price_k)``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricdp.solve.answers import array_of
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.lp import LinearProgram
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from metricdp.solve.components import Component
@@ -33,6 +36,43 @@ class Cone:
     tail: NDArray[np.int64]
     head: NDArray[np.int64]
     exponent: NDArray[np.float64]
+
+    def duals(self, proof: ConeDuals) -> RowDuals:
+        """Return the multipliers with the rows that they belong to."""
+        rows = proof.rows
+        return RowDuals(self.tail[rows], self.head[rows], proof.outputs, self.exponent[rows], proof.y)
+
+
+@dataclass(frozen=True)
+class ConeDuals:
+    """Multipliers ``y`` of a cone's ``rows`` for ``outputs``: what proves a lower bound, by numbers of rows only."""
+
+    rows: NDArray[np.int64]
+    outputs: NDArray[np.int64]
+    y: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, answers: list[PriceAnswer]) -> ConeDuals:
+        """Put the outputs' multipliers together."""
+        return cls(
+            np.concatenate([answer.rows for answer in answers]),
+            np.concatenate([np.full(len(answer.rows), answer.output) for answer in answers]),
+            np.concatenate([answer.y for answer in answers]),
+        )
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any], cone: Cone, n_outputs: int) -> ConeDuals:
+        """Check multipliers that were stored."""
+        rows = array_of(stored, "rows", np.int64, (None,), low=0, high=len(cone.tail) - 1)
+        return cls(
+            rows,
+            array_of(stored, "outputs", np.int64, rows.shape, low=0, high=n_outputs - 1),
+            array_of(stored, "y", np.float64, rows.shape),
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what to store."""
+        return {"rows": self.rows, "outputs": self.outputs, "y": self.y}
 
 
 def cone_of(component: Component) -> Cone:
@@ -59,12 +99,21 @@ class PriceTask:
 
 @dataclass(frozen=True)
 class PriceAnswer:
-    """The column, its reduced cost (not above 0), and the multipliers of its rows."""
+    """The column, its reduced cost (not above 0), and the multipliers of the cone's rows."""
 
     output: int
     column: NDArray[np.float64]
     price: float
-    duals: RowDuals
+    rows: NDArray[np.int64]
+    y: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, task: PriceTask, answer: dict[str, Any]) -> PriceAnswer:
+        """Check what `price_output` answered, maybe elsewhere; the reduced cost is computed here."""
+        column = array_of(answer, "column", np.float64, (task.cone.n,), low=0.0, high=1.0)
+        rows = array_of(answer, "rows", np.int64, (None,), low=0, high=len(task.cone.tail) - 1)
+        y = array_of(answer, "y", np.float64, rows.shape)
+        return cls(task.output, column, float(task.objective @ column) * task.scale, rows, y)
 
 
 class PriceModel:
@@ -77,8 +126,8 @@ class PriceModel:
         self.present = np.zeros(len(cone.tail), dtype=bool)
         self.rows: list[NDArray[np.int64]] = []
 
-    def solve(self, task: PriceTask) -> PriceAnswer:
-        """Price at the task's objective."""
+    def solve(self, task: PriceTask) -> dict[str, Any]:
+        """Price at the task's objective; the answer is made of arrays only."""
         cone = task.cone
         self.program.set_costs(task.objective)
         while True:
@@ -90,15 +139,8 @@ class PriceModel:
             self._add(cone, violated)
         rows = np.concatenate(self.rows) if self.rows else np.zeros(0, dtype=np.int64)
         y = np.maximum(-solution.row_dual, 0.0) * task.scale
-        used = rows[np.flatnonzero(y)] if len(y) == len(rows) else rows[:0]
-        duals = RowDuals(
-            cone.tail[used],
-            cone.head[used],
-            np.full(len(used), task.output),
-            cone.exponent[used],
-            y[np.flatnonzero(y)][: len(used)],
-        )
-        return PriceAnswer(task.output, v, float(task.objective @ v) * task.scale, duals)
+        used = np.flatnonzero(y) if len(y) == len(rows) else np.zeros(0, dtype=np.int64)
+        return {"column": v, "rows": rows[used], "y": y[used]}
 
     def _add(self, cone: Cone, rows: NDArray[np.int64]) -> None:
         m = len(rows)
@@ -113,8 +155,8 @@ class PriceModel:
 _models: dict[str, PriceModel] = {}
 
 
-def price_output(task: PriceTask) -> PriceAnswer:
-    """Price one output, on its warm model if this process has one."""
+def price_output(task: PriceTask) -> dict[str, Any]:
+    """Price one output, on its warm model if this process has one; `PriceAnswer.of` reads the answer."""
     model = _models.get(task.key)
     if model is None:
         model = _models[task.key] = PriceModel(task)

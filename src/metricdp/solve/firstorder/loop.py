@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.components import ComponentSolution
-from metricdp.solve.firstorder.bounds import certified_bound, most_violated, unit_duals
+from metricdp.solve.firstorder.bounds import certified_bound, loss_rounded_up, most_violated, unit_duals
 from metricdp.solve.firstorder.iterate import Iteration
 from metricdp.solve.firstorder.memory import restore, store
 from metricdp.solve.firstorder.network import Network, first_edges
@@ -55,6 +55,7 @@ class Progress:
     lower_bound: float = 0.0
     upper_bound: float = math.inf
     Z: NDArray[np.float64] | None = None
+    proof: dict[str, NDArray[Any]] | None = None  # of the lower bound; None: the multipliers of the iteration prove it
     checks: int = 0
     extensions: int = 0
     polishes: int = 0
@@ -88,6 +89,7 @@ def solve_by_first_order(
         run.take(start)
     if checkpoint is not None:
         restore(checkpoint, run.iteration, run.progress)
+        run.keep_pace()
     run.repaired_at = run.iteration.steps
     try:
         while not run.is_done() and not stop.is_due:
@@ -151,6 +153,13 @@ class Run:
         self.progress.lower_bound = max(self.progress.lower_bound, start.lower_bound)
         self.repair(start.Z)
 
+    def keep_pace(self) -> None:
+        """Let nothing have been done more often than is due after so many steps, whatever a checkpoint says."""
+        progress, steps = self.progress, self.iteration.steps
+        progress.checks = min(progress.checks, _times(FIRST_CHECK, NEXT_CHECK, steps))
+        progress.extensions = min(progress.extensions, _times(EXTEND_AFTER, EXTEND_AGAIN, steps))
+        progress.polishes = min(progress.polishes, _times(POLISH_AFTER, POLISH_AGAIN, steps))
+
     def is_done(self) -> bool:
         """Whether the gap is reached, or cannot be reached by going on."""
         is_over = self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
@@ -188,7 +197,9 @@ class Run:
         self.bounds.append((steps, progress.lower_bound))
         if self._is_polish_due():
             self.progress.polishes += 1
-            self._raise(self.polisher.bound(unit_duals(self.iteration)) if self.polisher else 0.0)
+            proof = self.polisher.polish(unit_duals(self.iteration)) if self.polisher else None
+            if self.polisher is not None and proof is not None:
+                self._raise(self.polisher.bound(proof), proof.arrays())
         if self._is_repair_due():
             self.repair()
         if self._is_extension_due():
@@ -211,10 +222,11 @@ class Run:
             seconds_left=self._seconds_left(),
         )
 
-    def _raise(self, bound: float) -> None:
+    def _raise(self, bound: float, proof: dict[str, NDArray[Any]] | None = None) -> None:
         """Take a bound of the iterations' own: whether they stall is not for another solver's bounds to say."""
         self.own_bound = max(self.own_bound, bound)
-        self.progress.lower_bound = max(self.progress.lower_bound, bound)
+        if bound > self.progress.lower_bound:
+            self.progress.lower_bound, self.progress.proof = bound, proof
 
     def _seconds_left(self) -> float | None:
         """Guess how long it takes: the gap falls like one over the number of steps."""
@@ -246,14 +258,11 @@ class Run:
         before = max((value for steps, value in self.bounds if 2 * steps <= self.iteration.steps), default=0.0)
         if bound - before > NEARLY_MET * self.gap * bound:
             return False
-        raw = self._loss(self._rows())
+        raw = loss_rounded_up(self.component, self._rows())
         return raw - bound <= self.gap * raw
 
     def _rows(self) -> NDArray[np.float64]:
         return np.maximum(self.iteration.network.untiled(self.iteration.Z), 0.0)
-
-    def _loss(self, Z: NDArray[np.float64]) -> float:
-        return math.fsum((self.component.costs * Z).sum(axis=1)) * (1.0 + 2.0**-40)
 
     def repair(self, rows: NDArray[np.float64] | None = None) -> None:
         """Make the rows private on all pairs, and keep them if they are the best."""
@@ -266,7 +275,7 @@ class Run:
             tolerance=REPAIR_TOLERANCE * self.gap,
             is_due=lambda: self.stop.is_due,
         )
-        loss = self._loss(Z)
+        loss = loss_rounded_up(self.component, Z)
         if rows is None:
             self.own_loss = min(self.own_loss, loss)
         if loss < self.progress.upper_bound:
@@ -288,6 +297,11 @@ class Run:
         self._nothing_is_violated = len(found) == 0
         if len(found):
             self.iteration.extend(found)
+
+
+def _times(first: float, factor: float, steps: int) -> int:
+    """Return how often something is due within ``steps``: after ``first``, and then after ``factor`` times as many."""
+    return 0 if steps < first else 1 + int(math.log(steps / first, factor))
 
 
 def _weight(exponent: NDArray[np.float64]) -> float:

@@ -14,13 +14,11 @@ import numpy as np
 
 from metricdp.errors import SolverError
 from metricdp.solve.bounds import lower_bound
-from metricdp.solve.columns.pricing import PriceTask, cone_of, forget_run, price_output
-from metricdp.solve.duals import joined
+from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, PriceTask, cone_of, forget_run, price_output
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.columns.pricing import PriceAnswer
     from metricdp.solve.components import Component
     from metricdp.solve.executor import Workers
     from metricdp.solve.stop import Stop
@@ -34,8 +32,8 @@ class Polisher:
         self.name = uuid.uuid4().hex
         self.cone = cone_of(component)
 
-    def bound(self, unit_duals: NDArray[np.float64]) -> float:
-        """Give the lower bound at these unit-sum duals; 0 if it had to be broken off."""
+    def polish(self, unit_duals: NDArray[np.float64]) -> ConeDuals | None:
+        """Return multipliers for these unit-sum duals; None if it had to be broken off."""
         component = self.component
         objective = (component.costs - unit_duals[:, None]) / component.scale
         tasks = [
@@ -43,13 +41,15 @@ class Polisher:
             for k in range(component.n_outputs)
         ]
         try:
-            answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop)
+            answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop, PriceAnswer.of)
         except SolverError:  # the iterations have their own bound
-            return 0.0
-        if answers is None:
-            return 0.0
-        duals = joined([answer.duals for answer in answers])
-        return lower_bound(component.costs, duals, cost_roundings=component.cost_roundings)
+            return None
+        return None if answers is None else ConeDuals.of(answers)
+
+    def bound(self, proof: ConeDuals) -> float:
+        """Return the lower bound that multipliers prove."""
+        component = self.component
+        return lower_bound(component.costs, self.cone.duals(proof), cost_roundings=component.cost_roundings)
 
     def forget(self) -> None:
         """Drop the warm models."""
