@@ -43,9 +43,11 @@ def refuse_masked(values: Any) -> None:
 
 
 def _is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Say whether the memory of ``array`` is that of a ``bytes`` object, through however many views."""
+    """Say whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
     memory: Any = array
     while isinstance(memory, np.ndarray):
+        if memory.flags.writeable:  # pickle makes such arrays
+            return False
         memory = memory.base
     return isinstance(memory, bytes)
 
