@@ -40,3 +40,8 @@ def test_what_is_frozen_already_is_not_copied_and_what_only_looks_so_is():
     unpickled = pickle.loads(pickle.dumps(np.arange(3.0), protocol=2))  # noqa: S301
     for array in (owned, view, unpickled, np.frombuffer(bytearray(24))):
         assert not np.shares_memory(frozen(array), array)
+
+
+def test_an_array_of_objects_is_refused():
+    with pytest.raises(InputError, match="Python objects"):
+        frozen(np.array([1, None], dtype=object))

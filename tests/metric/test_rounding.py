@@ -56,6 +56,7 @@ VECTORS = {
     "decimals": np.array(list(itertools.product(range(5), range(5)))) * 0.1,
     "whole numbers": np.array(list(itertools.product(range(6), range(6)))) * 1.0,
     "huge": RNG.normal(size=(20, 3)) * 1e307,
+    "beyond the largest float": RNG.choice([-1.7e308, 0.0, 1.0, 1.7e308], (12, 2)),
     "tiny": RNG.normal(size=(20, 3)) * 1e-307,
     "below normal": RNG.integers(0, 9, (20, 3)) * 5e-324,
     "far from the origin": 1e9 + RNG.normal(size=(20, 4)),

@@ -29,6 +29,8 @@ def frozen(values: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     plain = np.array(values, dtype=dtype, order="C", copy=None, subok=False)
     if _is_frozen(plain):
         return plain
+    if plain.dtype.hasobject:
+        raise InputError("an array of Python objects can be changed through them: give numbers")
     if plain.size == 0:
         plain = plain.copy()
         plain.setflags(write=False)
