@@ -8,16 +8,17 @@ import os
 import resource
 import struct
 import tracemalloc
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from tests.conftest import DATASETS, small_problem
 from tests.mechanism.independent import is_private
+from tests.metric.precise import true_distance
 
 import metricdp as mdp
 from metricdp.mechanism.files import metadata_hash, tensor_hash
-from metricdp.metric import CoordinateMetric
 
 
 @pytest.fixture(scope="module")
@@ -286,14 +287,14 @@ def mutated(generator, original, metadata, tensors, path):
 
 
 def has_all_pairs(mechanism) -> bool:
-    """By brute force: every pair within eta is among the protected ones, at a distance that is not too long."""
+    """By brute force with 50 digits: every pair within eta is protected, no distance is longer than the true one."""
     points = mechanism.records.coordinates
-    stored = {tuple(p): d for p, d in zip(mechanism.graph.pairs.tolist(), mechanism.graph.distances, strict=True)}
+    stored = dict(zip(map(tuple, mechanism.graph.pairs.tolist()), mechanism.graph.distances.tolist(), strict=True))
     if mechanism.metric not in ("euclidean", "manhattan", "haversine"):
         return True
     for i, j in itertools.combinations(range(len(points)), 2):
-        true = CoordinateMetric(mechanism.metric).elementwise(points[i], points[j])
-        if true <= mechanism.eta and not stored.get((i, j), np.inf) <= true * (1 + 1e-11):
+        true = true_distance(mechanism.metric, points[i], points[j])
+        if Decimal(stored.get((i, j), 0.0)) > true or ((i, j) not in stored and true <= Decimal(mechanism.eta)):
             return False
     return True
 

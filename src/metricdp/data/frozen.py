@@ -10,7 +10,7 @@ from metricdp.errors import InputError
 
 
 def frozen(values: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Return a copy of ``values`` in plain memory that can never be written to.
+    """Return ``values`` in plain memory that can never be written to: a copy, unless they are frozen already.
 
     ``setflags(write=False)`` can be taken back by its owner; memory of a ``bytes`` object cannot. Masked arrays are
     refused: what stands behind a mask is not what a reader sees.
@@ -22,12 +22,41 @@ def frozen(values: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     Traceback (most recent call last):
         ...
     ValueError: cannot set WRITEABLE flag to True of this array
+    >>> frozen(kept) is kept
+    True
     """
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError("a masked array hides some of its values: give a plain array, for example values.filled(0)")
+    refuse_masked(values)
     plain = np.array(values, dtype=dtype, order="C", copy=None, subok=False)
+    if _is_frozen(plain):
+        return plain
+    if plain.dtype.hasobject:
+        raise InputError("an array of Python objects can be changed through them: give numbers")
     if plain.size == 0:
         plain = plain.copy()
         plain.setflags(write=False)
         return plain
     return np.frombuffer(plain.tobytes(), dtype=plain.dtype).reshape(plain.shape)
+
+
+def refuse_masked(values: Any) -> None:
+    """Check that ``values`` are not a masked array."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError("a masked array hides some of its values: give a plain array, for example values.filled(0)")
+
+
+def _is_frozen(array: np.ndarray[Any, Any]) -> bool:
+    """Say whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
+    memory: Any = array
+    while isinstance(memory, np.ndarray):
+        if memory.flags.writeable:  # pickle makes such arrays
+            return False
+        memory = memory.base
+    return isinstance(memory, bytes)
+
+
+class FrozenArrays:
+    """An object whose arrays are frozen stays so when it is copied deeply or unpickled."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for key, value in state.items():
+            object.__setattr__(self, key, frozen(value) if isinstance(value, np.ndarray) else value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import Faults, InputError
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ Kind = Literal["places", "vectors"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Records:
-    """The secret records: ids, coordinates and how likely each is.
+class Records(FrozenArrays):
+    """The secret records: ids, coordinates and how likely each is, in arrays of its own that nobody can change.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class Records:
         names = tuple(str(i) for i in (range(n) if ids is None else ids))
         _check_ids(names, n, faults)
         weights = _as_prior(prior, n, faults)
-        nodes = None if street_nodes is None else np.array(street_nodes, dtype=np.int64)
+        nodes = None if street_nodes is None else frozen(street_nodes, np.int64)
         if (streets is None) != (nodes is None):
             faults.add("streets and street_nodes go together: give both or neither")
         elif streets is not None and nodes is not None:
@@ -91,8 +92,6 @@ class Records:
             "streets": streets,
             "street_nodes": nodes,
         }.items():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
             object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:
@@ -175,7 +174,9 @@ class Records:
 
 def _as_points(coordinates: ArrayLike) -> NDArray[np.float64]:
     try:
-        points = np.array(coordinates, dtype=np.float64, order="C")
+        points = frozen(coordinates, np.float64)
+    except InputError:  # a masked array
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"coordinates must be numbers, one row per record: {error}") from None
     if points.ndim == 1 and points.size:
@@ -230,11 +231,14 @@ def _check_ids(names: tuple[str, ...], n: int, faults: Faults) -> None:
 
 
 def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.float64]:
-    uniform = np.full(n, 1.0 / n)
+    uniform = frozen(np.full(n, 1.0 / n))
     if prior is None:
         return uniform
     try:
-        weights = np.array(prior, dtype=np.float64)
+        weights = frozen(prior, np.float64)
+    except InputError as error:  # a masked array
+        faults.add(f"the prior cannot be used: {error}")
+        return uniform
     except (TypeError, ValueError):
         weights = np.zeros(0)
     fault = _prior_fault(weights, n)
@@ -244,7 +248,7 @@ def _as_prior(prior: ArrayLike | None, n: int, faults: Faults) -> NDArray[np.flo
     if weights.max() < 2.0 and abs(weights.sum() - 1.0) <= 1e-12:
         return weights  # already scaled: a prior that is saved and loaded stays the same to the last bit
     weights = weights / weights.max()  # first, so that huge weights cannot overflow the sum
-    return weights / weights.sum()
+    return frozen(weights / weights.sum())
 
 
 def _prior_fault(weights: NDArray[np.float64], n: int) -> str:

@@ -117,14 +117,14 @@ def with_graph(problem: Problem, graph: MdpGraph, epsilon: float) -> Problem:
     )
 
 
-def _problem(mechanism: Mechanism, losses: NDArray[np.float64], name: str) -> Problem:
+def _problem(mechanism: Mechanism, losses: NDArray[np.float64], name: str, metric: Metric | None = None) -> Problem:
     problem = Problem(
         mechanism.records,
         epsilon=mechanism.epsilon,
         eta=mechanism.eta,
         outputs=_given(mechanism),
         loss=losses,
-        metric=_metric(mechanism),
+        metric=_metric(mechanism) if metric is None else metric,
     )
     object.__setattr__(problem, "loss_name", name)  # a matrix alone has no name
     return problem
@@ -171,7 +171,9 @@ def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
     """Say whether the table's expected loss is the one that the file states."""
     if mechanism.optimality is None:
         return False
-    loss = table_loss(mechanism.table, _problem(mechanism, losses, "given"))
+    # only the costs matter here: under the name of a matrix the pairs are not counted again
+    problem = _problem(mechanism, losses, "given", StoredMetric("matrix", mechanism.graph))
+    loss = table_loss(mechanism.table, problem)
     return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME)
 
 

@@ -17,6 +17,7 @@ from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
+from metricdp.mechanism.scope import rounded_down
 from metricdp.metric.graph import MdpGraph
 from metricdp.problem.loss import given_loss
 from metricdp.problem.outputs import Outputs
@@ -163,10 +164,11 @@ def _load(source: Path) -> Mechanism:
         raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({error})") from None
     if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
         raise FileFormatError(f"{source} is damaged: its record ids are not a list of texts")
-    graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
     records = Records(
         tensors["records"], ids=ids, prior=tensors["prior"], kind=cast("Kind", fields["kind"]), name=fields["name"]
     )
+    graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
+    graph = rounded_down(records, graph, fields["metric"])
     given = tensors["outputs"]
     outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
     mechanism = Mechanism(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from metricdp.errors import InputError
-from metricdp.metric.distances import as_metric
+from metricdp.metric.given import as_metric
 
 if TYPE_CHECKING:
     from metricdp.data.records import Records

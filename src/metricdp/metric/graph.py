@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, reverse_cuthill_mckee
 
+from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import InputError
 from metricdp.metric.closure import close_columns
 from metricdp.metric.thin import thin_edges
@@ -26,8 +27,8 @@ SKELETON_STRETCH = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class MdpGraph:
-    """Neighbour pairs and their distances.
+class MdpGraph(FrozenArrays):
+    """Neighbour pairs and their distances, in arrays of its own that nobody can change: tables are certified by them.
 
     Parameters
     ----------
@@ -50,13 +51,11 @@ class MdpGraph:
     distances: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        pairs, distances = self.pairs, self.distances
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or distances.shape != (len(pairs),):
+        pairs, distances = _as_pairs(self.pairs, self.n), frozen(self.distances, np.float64)
+        object.__setattr__(self, "pairs", pairs)
+        object.__setattr__(self, "distances", distances)
+        if distances.shape != (len(pairs),):
             raise InputError(f"pairs of shape {pairs.shape} and distances of shape {distances.shape} do not fit")
-        if len(pairs) == 0:
-            return
-        if pairs.min() < 0 or pairs.max() >= self.n:
-            raise InputError(f"pairs name records {pairs.min()} to {pairs.max()}, but there are {self.n}")
         key = pairs[:, 0].astype(np.int64) * self.n + pairs[:, 1]
         if (pairs[:, 0] >= pairs[:, 1]).any() or (np.diff(key) <= 0).any():
             raise InputError("neighbour pairs must be i < j, sorted and each named once")
@@ -83,11 +82,14 @@ class MdpGraph:
     @cached_property
     def labels(self) -> NDArray[np.int32]:
         """Number of the component of each record; components are numbered by their first record."""
-        _, labels = connected_components(self.adjacency, directed=False)
+        # of the pairs themselves: the adjacency can be changed by whoever holds it, and certificates count components
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        links = csr_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n))
+        _, labels = connected_components(links, directed=False)
         _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-        return rank[inverse]
+        return frozen(rank[inverse])
 
     @property
     def n_components(self) -> int:
@@ -172,3 +174,13 @@ class MdpGraph:
         # never zero: a positive entry must keep its neighbours positive however far they are
         factor = np.maximum(factor, TINIEST)
         return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), factor
+
+
+def _as_pairs(given: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+    """Return pairs as a frozen copy, checked: whole numbers in two columns that name some of ``n`` records."""
+    pairs = frozen(given)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise InputError(f"neighbour pairs must be whole numbers in two columns, got {pairs.dtype} of {pairs.shape}")
+    if len(pairs) and (pairs.min() < 0 or pairs.max() >= n):
+        raise InputError(f"pairs name records {pairs.min()} to {pairs.max()}, but there are {n}")
+    return frozen(pairs, np.int32)

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
-from metricdp.metric.distances import Metric, StreetMetric
+from metricdp.metric.given import StreetMetric
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Records
+    from metricdp.metric.distances import Metric
     from metricdp.problem.outputs import Outputs
 
 DEFAULT_DESTINATIONS = 100
@@ -75,9 +77,11 @@ def _destination_rows(destinations: int | ArrayLike | None, records: Records, se
 
 
 def given_loss(matrix: ArrayLike, n_records: int, n_outputs: int) -> NDArray[np.float64]:
-    """Check a loss matrix of the user's: N x K, finite, not negative."""
+    """Return a loss matrix of the user's as a frozen copy, checked: N x K, finite, not negative."""
     try:
-        loss = np.array(matrix, dtype=np.float64)
+        loss = frozen(matrix, np.float64)
+    except InputError:  # a masked array
+        raise
     except (TypeError, ValueError):
         raise InputError("the loss matrix must be numbers in rows of equal length") from None
     if loss.shape != (n_records, n_outputs):

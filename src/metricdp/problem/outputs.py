@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.data.frozen import FrozenArrays, frozen, refuse_masked
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ DEFAULT_OUTPUTS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
-    """The K things that can be reported.
+class Outputs(FrozenArrays):
+    """The K things that can be reported, in arrays of its own that nobody can change.
 
     Parameters
     ----------
@@ -31,6 +32,11 @@ class Outputs:
 
     coordinates: NDArray[np.float64]
     rows: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coordinates", frozen(self.coordinates))
+        if self.rows is not None:
+            object.__setattr__(self, "rows", frozen(self.rows))
 
     @property
     def n(self) -> int:
@@ -54,8 +60,9 @@ class Outputs:
             outputs = min(DEFAULT_OUTPUTS, records.n)
         if isinstance(outputs, (int, np.integer)) and not isinstance(outputs, bool):
             return cls._drawn(int(outputs), records, seed)
+        refuse_masked(outputs)
         try:
-            given = np.array(outputs)
+            given = np.asarray(outputs)
         except ValueError as error:
             raise InputError(f"outputs must be a count, row numbers or points: {error}") from None
         if given.ndim == 1 and given.size and np.issubdtype(given.dtype, np.integer):

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.data import as_records
+from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import Faults, InputError
-from metricdp.metric import Metric, as_metric
-from metricdp.metric.distances import CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric
+from metricdp.metric import CoordinateMetric, FunctionMetric, MatrixMetric, Metric, StreetMetric, as_metric
 from metricdp.metric.graph import MdpGraph
+from metricdp.metric.recount import recount_fault, shortened
 from metricdp.problem.loss import distance_loss, given_loss, travel_loss
 from metricdp.problem.memory import check_memory
 from metricdp.problem.outputs import Outputs
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-OWN_METRICS = (CoordinateMetric, StreetMetric, MatrixMetric, FunctionMetric)
+OWN_METRICS = (CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Problem:
+class Problem(FrozenArrays):
     """Minimise the expected loss over all epsilon-mDP mechanisms.
 
     Parameters
@@ -96,21 +97,33 @@ class Problem:
                 )
             )
             # the graph is made last and only for sound input, since it may be large
-            graph = None if faults.messages else _collect(faults, lambda: MdpGraph.of(made, measure, reach))
+            graph = None if faults.messages else _collect(faults, lambda: _graph(made, measure, reach))
         faults.raise_if_any()
-        if matrix is not None:  # always: otherwise there were faults
-            matrix.setflags(write=False)
         for key, value in {
             "records": made,
             "epsilon": budget,
             "eta": reach,
             "metric": measure,
             "outputs": chosen,
-            "loss": matrix,
+            "loss": frozen(matrix),
             "loss_name": loss_name(loss, made),
             "graph": graph,
         }.items():
             object.__setattr__(self, key, value)
+        object.__setattr__(self, "_made_of", self._parts() if type(measure) in OWN_METRICS else None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies and pickles are made of: they cannot know that their graph was made here."""
+        return {key: value for key, value in self.__dict__.items() if key != "_made_of"}
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.records, self.graph, self.metric, self.metric.name, self.eta
+
+    @property
+    def has_own_graph(self) -> bool:
+        """Whether the library itself made the graph, for these very records, this metric of its own and this eta."""
+        made_of = getattr(self, "_made_of", None)
+        return made_of is not None and all(a is b for a, b in zip(made_of, self._parts(), strict=True))
 
     def __repr__(self) -> str:
         return (
@@ -128,11 +141,6 @@ class Problem:
     def n_outputs(self) -> int:
         """Number of outputs, K."""
         return self.outputs.n
-
-    @property
-    def has_own_graph(self) -> bool:
-        """Whether the list of pairs was made by a metric of this library, not by one of the user's classes."""
-        return type(self.metric) in OWN_METRICS
 
     @cached_property
     def costs(self) -> NDArray[np.float64]:
@@ -154,6 +162,23 @@ def _positive(value: Any, name: str, meaning: str, faults: Faults, *, infinite: 
         finite = "" if infinite else " and finite"
         faults.add(f"{name} must be positive{finite}, got {number!r}: give {meaning}")
     return number
+
+
+def _graph(records: Records, metric: Metric, eta: float) -> MdpGraph:
+    """Build the graph; whoever calls a metric of their own by a name of the library is counted after."""
+    if metric.name not in CoordinateMetric.NAMES:
+        return MdpGraph.of(records, metric, eta)
+    own = CoordinateMetric(metric.name)
+    if type(metric) is CoordinateMetric:
+        return MdpGraph.of(records, own, eta)
+    graph = shortened(records, MdpGraph.of(records, metric, eta), own)
+    fault = recount_fault(records, graph, eta, own)
+    if fault:
+        raise InputError(
+            f"the pairs of {type(metric).__name__} are not those of the metric {own.name!r} that it is named after: "
+            f"{fault}; use metric={own.name!r}, or a name that begins with 'function'"
+        )
+    return graph
 
 
 def _collect(faults: Faults, make: Callable[[], Any]) -> Any:

@@ -1,0 +1,85 @@
+"""Is a list of neighbour pairs complete, and is no distance in it too long? Coordinates can tell."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric
+from metricdp.metric.graph import MdpGraph
+from metricdp.metric.rounding import CHECKED_MARGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+
+
+def shortened(records: Records, graph: MdpGraph, metric: CoordinateMetric) -> MdpGraph:
+    """Return ``graph`` with distances that were rounded to the nearest float, maybe up, rounded down instead.
+
+    Earlier versions stored such distances, and people's own programs compute them. A table must then hold at the
+    shorter ones. What is longer than rounding explains is left as it is, for `recount_fault` to refuse.
+    """
+    rounding = metric.rounding(records.dimension)
+    distances = graph.distances
+    for part, below in _measured(records, graph, metric):
+        longer = distances[part] > below
+        if longer.any():
+            # one such bound for whoever computed the stored distance, and one for this machine
+            a, b = records.coordinates[graph.pairs[part].T]
+            by_rounding = longer & (distances[part] <= metric.elementwise(a, b) * (1.0 + 2.0 * rounding))
+            distances = distances if distances.flags.writeable else distances.copy()
+            distances[part][by_rounding] = below[by_rounding]
+    return graph if distances is graph.distances else MdpGraph(graph.n, graph.pairs, distances)
+
+
+def recount_fault(records: Records, graph: MdpGraph, eta: float, metric: CoordinateMetric) -> str:
+    """Say what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing.
+
+    A pair left out, or a distance longer than the true one, would protect less than is claimed.
+    """
+    for part, below in _measured(records, graph, metric):
+        longer = np.flatnonzero(graph.distances[part] > below)
+        if longer.size:
+            p = int(longer[0])
+            i, j = (int(v) for v in graph.pairs[part][p])
+            stored, true = float(graph.distances[part][p]), float(below[p])
+            return f"records {i} and {j} are {true!r} apart (rounded down), but {stored!r} is stored"
+    # counted first: listing the pairs of a file that stores too few could take any amount of memory
+    if metric.count_within(records, eta, most=graph.n_pairs) > graph.n_pairs:
+        return f"more pairs are within eta = {eta!r} than the {graph.n_pairs} protected ones"
+    pairs = metric.pairs_needed(records, eta)
+    stored_keys = graph.pairs[:, 0].astype(np.int64) * graph.n + graph.pairs[:, 1]
+    keys = pairs[:, 0].astype(np.int64) * graph.n + pairs[:, 1]
+    missing = pairs[~np.isin(keys, stored_keys, assume_unique=True)]
+    for i, j in missing.tolist():
+        if _may_be_within(records.coordinates[i], records.coordinates[j], eta, metric.name):
+            return f"records {i} and {j} are within eta = {eta!r} but not among the protected pairs"
+    return ""
+
+
+def _measured(
+    records: Records, graph: MdpGraph, metric: CoordinateMetric
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield the pairs in blocks and their distances, certainly not above the true ones."""
+    metric.check_fits(records)
+    block = max(1, CHUNK_ENTRIES // records.dimension)
+    for start in range(0, graph.n_pairs, block):
+        part = slice(start, start + block)
+        a, b = records.coordinates[graph.pairs[part].T]
+        yield part, metric.rounded_down(a, b, margin=CHECKED_MARGIN)
+
+
+def _may_be_within(a: NDArray[np.float64], b: NDArray[np.float64], eta: float, name: str) -> bool:
+    """Say whether two records are within ``eta``: exactly, by fractions, where the distance is no sine."""
+    if name == "haversine" or eta == np.inf:
+        return True
+    differences = [abs(Fraction(x) - Fraction(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    if name == "manhattan":
+        return sum(differences) <= Fraction(eta)
+    return sum(d * d for d in differences) <= Fraction(eta) ** 2
