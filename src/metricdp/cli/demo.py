@@ -26,7 +26,7 @@ def demo(as_json: JsonOption = False) -> None:
     """Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism."""
     check_writable(DEMO_FILE)
     check_writable(DEMO_PAGE)
-    problem = Problem(road("gothenburg", n=300, seed=0), epsilon=10.0, eta=0.5, outputs=50, seed=0)
+    problem = Problem(road("gothenburg", n=300, seed=0), epsilon=10.0, eta=1.5, outputs=50, seed=0)
     with ProgressLine(err, "solving") as progress:
         result = solve(problem, gap=1e-4, listener=progress)
     save(result.mechanism, DEMO_FILE, losses=problem.loss, loss_name=problem.loss_name)

@@ -193,7 +193,7 @@ def _around(
     tree, place = search
     reach = most
     if metric == "haversine":  # a chord on the unit sphere
-        reach = 2.0 * np.sin(np.minimum(most / (2.0 * EARTH_RADIUS_KM), np.pi / 2)) * (1.0 + RELATIVE_SLACK) + 1e-14
+        reach = 2.0 * np.sin(np.minimum(most / (2.0 * EARTH_RADIUS_KM), np.pi / 2)) * (1.0 + RELATIVE_SLACK) + 1e-12
     found = tree.query_ball_point(place[part], reach, p=1.0 if metric == "manhattan" else 2.0)
     i = np.repeat(part, [len(one) for one in found])
     return i, np.concatenate([np.asarray(one, dtype=np.int64) for one in found])
