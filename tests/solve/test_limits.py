@@ -85,9 +85,10 @@ def closures(monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_without_time_nothing_is_begun(method, closures, monkeypatch):
-    """Reporting one output needs no repair, and no solver; it used to take four repairs after the deadline."""
+    """Reporting one output needs no repair, and no solver; there used to be four repairs after the deadline."""
     problem = mdp.Problem(mdp.data.grid(8, 8), epsilon=0.5, eta=3.0, outputs=20)
     solved = []
+    monkeypatch.setattr(Ending, "estimated", lambda _: Ending(near=10.0, check=1.0))
     lp = importlib.import_module("metricdp.solve.lp")
     monkeypatch.setattr(lp.LinearProgram, "solve", lambda *_, **__: solved.append(1))
     result = mdp.solve(problem, method=method, time_limit=NO_TIME)
@@ -96,6 +97,16 @@ def test_without_time_nothing_is_begun(method, closures, monkeypatch):
     assert result.mechanism.certificate.privacy.certified
     assert 0.0 < result.lower_bound < result.loss
     assert solved == closures == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_takes_hardly_any_time_is_tried_all_the_same(method, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("metricdp.solve.ending"), "ALLOWANCE", 60.0)  # for slow machines
+    problem = mdp.Problem(mdp.data.grid(8, 8), epsilon=0.5, eta=3.0, outputs=20)
+    result = mdp.solve(problem, method=method, time_limit=NO_TIME)
+    assert result.status is mdp.Status.LIMIT
+    assert result.mechanism.certificate.privacy.certified
+    assert result.mechanism.solver != "one output"
 
 
 def test_when_time_is_out_only_what_was_repaired_already_is_repaired_again(closures):
@@ -164,7 +175,7 @@ class TestBreakingOff:
         component = Component(problem.costs, problem.graph, problem.epsilon)
         begin_run("test", Stop())
         (task, *_) = price_tasks("test", component, cone_of(component), np.zeros(80), Stop())
-        assert price_output(task).price <= 0.0
+        assert (price_output(task)["column"] >= 0.0).all()
         begin_run("test", Stop(NO_TIME))
         try:
             with pytest.raises(StoppedError):

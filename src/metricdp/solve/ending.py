@@ -99,14 +99,15 @@ def certified(
     seconds = 0.0  # of the last repair
     for candidate in _candidates(problem, merged, found, solver):
         needed = ending.check + max(seconds, ending.near * (1.0 if candidate.is_near else RAW_PER_NEAR))
-        is_first = candidate.is_near and name == ONE_OUTPUT
+        # a little late is better than nothing but one output for all
+        late = _allowance(stop.time_limit) if name == ONE_OUTPUT else 0.0
         # after Ctrl-C, what a solver has repaired already may take what it takes
-        has_time = stop.seconds_to_the_end >= needed or (is_first and stop.deadline - time.monotonic() > ending.check)
-        if not has_time:
+        is_sure = candidate.is_near and late > 0.0 and stop.deadline - time.monotonic() > ending.check
+        if stop.seconds_to_the_end + late < needed and not is_sure:
             continue
         begin = time.monotonic()
         try:
-            other = _repaired(candidate, problem, gap=gap, is_large=is_large, stop=stop, ending=ending)
+            other = _repaired(candidate, problem, gap=gap, is_large=is_large, stop=stop, check=ending.check - late)
         except StoppedError:
             continue
         seconds, other_loss = time.monotonic() - begin, table_loss(other, problem)
@@ -115,6 +116,10 @@ def certified(
         if is_large and relative_gap(loss, bound) <= gap:
             break
     return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=name)
+
+
+def _allowance(time_limit: float) -> float:
+    return max(ALLOWANCE, ALLOWANCE_SHARE * time_limit) if math.isfinite(time_limit) else ALLOWANCE
 
 
 def _candidates(problem: Problem, merged: Merged, found: list[Found], solver: str) -> Iterator[_Candidate]:
@@ -140,18 +145,17 @@ def _candidates(problem: Problem, merged: Merged, found: list[Found], solver: st
 
 
 def _repaired(
-    candidate: _Candidate, problem: Problem, *, gap: float, is_large: bool, stop: Stop, ending: Ending
+    candidate: _Candidate, problem: Problem, *, gap: float, is_large: bool, stop: Stop, check: float
 ) -> NDArray[np.uint64]:
+    """Repair a candidate; StoppedError is raised when less than ``check`` seconds are left."""
     until = time.monotonic() + POLISH_SECONDS
-    late = max(ALLOWANCE, ALLOWANCE_SHARE * stop.time_limit)
 
     def is_due() -> bool:
         return stop.is_due and time.monotonic() > until
 
     def is_over() -> bool:
-        if candidate.is_near:
-            return stop.deadline + late - time.monotonic() < ending.check
-        return stop.seconds_to_the_end < ending.check
+        left = stop.deadline - time.monotonic() if candidate.is_near else stop.seconds_to_the_end
+        return left < check
 
     return repair(
         candidate.make(),
