@@ -24,7 +24,8 @@ REGISTERED = {
     "rates": ("rates", registry.GROWTH_FULL, registry.GROWTH_QUICK),
     "auto": ("auto", registry.AUTO_FULL, registry.AUTO_QUICK),
 }
-OTHERS = ("columns", "decomposition", "direct_rows", "privacy_rates", "scaling")  # studies of one part of the library
+# studies of one part of the library
+OTHERS = ("columns", "decomposition", "direct_rows", "limits", "memory", "privacy_rates", "scaling")
 NAMES = (*REGISTERED, *OTHERS)
 NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps")
 USED = {

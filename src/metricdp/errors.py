@@ -75,6 +75,10 @@ class InfeasibleError(SolverError):
     """The linear program has no solution."""
 
 
+class StoppedError(MetricDPError):
+    """Work that is of no use when half done was broken off because it was time to stop."""
+
+
 class Faults:
     """Gathers every fault of an input, so that they are reported together and once.
 

@@ -14,6 +14,7 @@ from metricdp.solve.columns import best_combination
 from metricdp.solve.columns.kernels import starting_columns
 from metricdp.solve.columns.master import ColumnMaster
 from metricdp.solve.components import Component
+from metricdp.solve.stop import Stop
 
 CASES = [
     pytest.param(dataset, exponent, seed, id=f"{dataset}-{exponent}-{seed}")
@@ -114,7 +115,7 @@ def test_kernels_are_in_the_cone():
     problem = small_problem("gaussian", seed=1, n=30)
     rows = max(problem.graph.components, key=len)
     component = Component(problem.costs[rows], problem.graph.subgraph(rows), problem.epsilon)
-    V = starting_columns(component).toarray()
+    V = starting_columns(component, Stop()).toarray()
     g = np.exp(component.epsilon * component.graph.distances)
     i, j = component.graph.pairs.T
     assert (V[:, i] <= g * V[:, j] * (1 + 1e-9) + 1e-9).all()

@@ -46,8 +46,9 @@ class Worst:
 class PrivacyCheck:
     """What the exact check found.
 
-    ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair, infinite
-    if a probability of zero stands beside a positive one). ``fault`` says in words why a table did not pass.
+    ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair or if all
+    rows are equal, infinite if a probability of zero stands beside a positive one). ``fault`` says in words why a table
+    did not pass.
     """
 
     certified: bool
@@ -114,7 +115,8 @@ def check_privacy(
     fault = row_sum_fault(table)
     rates = np.zeros(len(pairs))  # the privacy loss of each pair per unit of distance, in floats
     exact: list[NDArray[np.int64]] = []
-    if not fault and len(pairs):
+    tells_nothing = not fault and n > 0 and bool((table == table[0]).all())  # equal rows satisfy any budget
+    if not fault and len(pairs) and not tells_nothing:
         as_float = table.astype(np.float64)
         block = max(1, ENTRIES_AT_ONCE // K)
         starts = range(0, len(pairs), block)
@@ -140,7 +142,7 @@ def check_privacy(
                 f"exp({epsilon!r} * {distances[p]!r})"
             )
             break
-    tightest, worst = _worst(table, pairs, distances, rates)
+    tightest, worst = (0.0, None) if tells_nothing else _worst(table, pairs, distances, rates)
     if not fault:
         tightest = min(tightest, epsilon)  # it has just been proved to hold at epsilon
     n_entries = 2 * len(pairs) * K

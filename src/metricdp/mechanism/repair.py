@@ -21,7 +21,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import pdist
 
 from metricdp.errors import CertificationError, InputError
-from metricdp.metric.closure import close_columns
+from metricdp.metric.closure import close_columns, never
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.thin import thin_edges
 
@@ -35,6 +35,7 @@ SLACK = 2.0**-40  # every row is kept with this relative room, far above the rou
 FIRST_RESERVE = 2.0**-36  # of the mass, kept back so that whole numbers can be topped up
 FLOOR = 2.0**-62  # every entry of a record with neighbours is at least 2^-63
 LARGEST_EXPONENT = 600.0  # a larger factor than exp(600) is as good as none, and floats would overflow
+PAIRS_AT_ONCE = 1 << 20
 GOOD_ENOUGH = 1e-8  # mixed mass that is not worth another round
 LADDER = (0.002, 0.001, 0.0005, 0.0002, 0.0001, 0.00005, 0.00002, 0.0)  # shares of epsilon held back for row sums
 ROUNDS_PER_RUNG = 4
@@ -42,6 +43,7 @@ RUNG_PER_TOLERANCE = 4.0
 QUICK_LADDER = (1.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.1, 0.0)  # of the first rung
 LARGE = 20_000_000  # pairs times outputs from which a thin graph comes first
 SORT_UP_TO, SAMPLED = 4_000, 2_000
+MOST_COMPARED = 400_000_000  # numbers: pairs of outputs times sampled records; half a second
 LARGEST_STRETCH, STRETCH_PER_TOLERANCE = 0.01, 10.0
 THIN_ROUNDS, THINLY_DONE = 6, 3  # rounds on the thin graph, and rungs that they stand for
 
@@ -68,7 +70,8 @@ def repair(
     costs: NDArray[np.float64] | None = None,
     tolerance: float = 0.0,
     is_near: bool = False,
-    is_due: Callable[[], bool] = lambda: False,
+    is_due: Callable[[], bool] = never,
+    is_over: Callable[[], bool] = never,
 ) -> NDArray[np.uint64]:
     """Give an exactly private integer table near ``Z``, rows summing to 2^63.
 
@@ -88,9 +91,13 @@ def repair(
         Says that ``Z`` is private up to rounding, as `private_matrix` gives it: one closure will do.
     is_due
         Says when to stop polishing: the table is then private as ever, and as near as the time allowed.
+    is_over
+        Says when to break off: StoppedError is raised, and there is no table.
     """
-    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_near=is_near, is_due=is_due)
-    return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon)
+    best = _best_closed(
+        Z, graph, epsilon, costs=costs, tolerance=tolerance, is_near=is_near, is_due=is_due, is_over=is_over
+    )
+    return _to_integers(best, _fallback_outputs(best.H, graph, costs), graph, epsilon, is_over=is_over)
 
 
 def private_matrix(
@@ -100,10 +107,11 @@ def private_matrix(
     *,
     costs: NDArray[np.float64],
     tolerance: float = 0.0,
-    is_due: Callable[[], bool] = lambda: False,
+    is_due: Callable[[], bool] = never,
+    is_over: Callable[[], bool] = never,
 ) -> NDArray[np.float64]:
     """Give a float matrix near ``Z`` that is private up to rounding, as `repair` does before it counts in integers."""
-    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
+    best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due, is_over=is_over)
     matrix = best.H * best.keep[:, None]
     left = np.maximum(1.0 - best.keep * best.sums, 0.0)
     matrix[np.arange(graph.n), _fallback_outputs(best.H, graph, costs)] += left
@@ -119,14 +127,17 @@ def _best_closed(
     tolerance: float,
     is_near: bool = False,
     is_due: Callable[[], bool],
+    is_over: Callable[[], bool],
 ) -> _Closed:
     start = _floored(_normalised(_checked(Z, graph.n), costs), graph)
     if graph.n_pairs * start.shape[1] > LARGE and tolerance > 0.0 and not is_near:
-        return _closed_thinly_first(start, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
-    best = _close(start, graph, epsilon)
+        return _closed_thinly_first(
+            start, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due, is_over=is_over
+        )
+    best = _close(start, graph, epsilon, is_over=is_over)
     is_good = best.mixed <= GOOD_ENOUGH or (tolerance > 0.0 and _mixing_cost(best, graph, costs) <= tolerance)
     if graph.n_pairs and not is_good:
-        best = _alternate(start, best, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due)
+        best = _alternate(start, best, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due, is_over=is_over)
     return best
 
 
@@ -162,9 +173,16 @@ def _floored(Z: NDArray[np.float64], graph: MdpGraph) -> NDArray[np.float64]:
     return np.maximum(Z, np.where(_is_alone(graph), 0.0, FLOOR)[:, None])
 
 
-def _close(Z: NDArray[np.float64], graph: MdpGraph, epsilon: float, *, held_back: float = 0.0) -> _Closed:
+def _close(
+    Z: NDArray[np.float64],
+    graph: MdpGraph,
+    epsilon: float,
+    *,
+    held_back: float = 0.0,
+    is_over: Callable[[], bool] = never,
+) -> _Closed:
     """Close ``Z`` at ``epsilon (1 - held_back)`` and find how much may be kept at ``epsilon``."""
-    H = graph.closure(Z, epsilon * (1.0 - held_back), slack=SLACK)
+    H = graph.closure(Z, epsilon * (1.0 - held_back), slack=SLACK, is_over=is_over)
     sums = H.sum(axis=1)
     return _Closed(H, sums, _keep(sums, graph, epsilon))
 
@@ -206,6 +224,7 @@ def _closed_thinly_first(
     costs: NDArray[np.float64] | None,
     tolerance: float,
     is_due: Callable[[], bool],
+    is_over: Callable[[], bool],
 ) -> _Closed:
     """Alternate on a thin graph at a budget that allows for its detours; then few rounds on all pairs remain.
 
@@ -214,16 +233,26 @@ def _closed_thinly_first(
     columns = _column_order(Z)
     Z, within = Z[:, columns], None if costs is None else costs[:, columns]
     stretch = min(LARGEST_STRETCH, STRETCH_PER_TOLERANCE * tolerance)
-    edges = thin_edges(graph, stretch)
+    edges = thin_edges(graph, stretch, is_over=is_over)
     thin = MdpGraph(graph.n, graph.pairs[edges], graph.distances[edges])
     held_back = 1.0 - (1.0 - min(LADDER[0], RUNG_PER_TOLERANCE * tolerance)) / (1.0 + stretch)
     for _ in range(THIN_ROUNDS):
         if is_due():
             break
-        H = thin.closure(Z, epsilon * (1.0 - held_back), slack=SLACK)
+        H = thin.closure(Z, epsilon * (1.0 - held_back), slack=SLACK, is_over=is_over)
         Z = H / H.sum(axis=1, keepdims=True)
     nothing = _Closed(np.zeros((0, 0)), np.zeros(0), np.zeros(0))
-    best = _alternate(Z, nothing, graph, epsilon, costs=within, tolerance=tolerance, is_due=is_due, skip=THINLY_DONE)
+    best = _alternate(
+        Z,
+        nothing,
+        graph,
+        epsilon,
+        costs=within,
+        tolerance=tolerance,
+        is_due=is_due,
+        is_over=is_over,
+        skip=THINLY_DONE,
+    )
     return _Closed(np.ascontiguousarray(best.H[:, np.argsort(columns)]), best.sums, best.keep)
 
 
@@ -236,6 +265,7 @@ def _alternate(
     costs: NDArray[np.float64] | None,
     tolerance: float,
     is_due: Callable[[], bool],
+    is_over: Callable[[], bool],
     skip: int = 0,
 ) -> _Closed:
     """Alternate closure and normalisation down the ladder of held-back shares; give the best matrix seen."""
@@ -246,7 +276,7 @@ def _alternate(
             return best
         if held_back >= done:
             continue
-        closed = _close(Z, graph, epsilon, held_back=held_back)
+        closed = _close(Z, graph, epsilon, held_back=held_back, is_over=is_over)
         score = _score(closed, graph, costs)
         if score < best_score:
             best, best_score = closed, score
@@ -271,7 +301,8 @@ def _column_order(Z: NDArray[np.float64]) -> NDArray[np.int64]:
     """Bring outputs that are reported by the same records together."""
     if not 2 < Z.shape[1] <= SORT_UP_TO:
         return np.arange(Z.shape[1])
-    step = max(1, len(Z) // SAMPLED)
+    # comparing all outputs with one another must not take longer than the repair itself
+    step = max(1, len(Z) // min(SAMPLED, MOST_COMPARED // Z.shape[1] ** 2))
     sample = np.add.reduceat(Z, np.arange(0, len(Z), step), axis=0)
     return leaves_list(linkage(pdist(np.sqrt(sample).T), "average")).astype(np.int64)
 
@@ -308,27 +339,28 @@ def _is_alone(graph: MdpGraph) -> NDArray[np.bool_]:
     return (np.bincount(graph.labels) == 1)[graph.labels]
 
 
-def _to_integers(closed: _Closed, outputs: NDArray[np.int64], graph: MdpGraph, epsilon: float) -> NDArray[np.uint64]:
+def _to_integers(
+    closed: _Closed,
+    outputs: NDArray[np.int64],
+    graph: MdpGraph,
+    epsilon: float,
+    *,
+    is_over: Callable[[], bool] = never,
+) -> NDArray[np.uint64]:
     """Round to whole numbers, close among these, and give what is missing to 2^63 to one output per component."""
     indptr, indices, decay = graph.decays(epsilon, slack=SLACK)
-    i, j = graph.pairs[:, 0], graph.pairs[:, 1]
-    # what is left over must itself be private: r_i <= g r_j, with g rounded down
-    growth = np.exp(np.minimum(epsilon * graph.distances, LARGEST_EXPONENT)) * (1.0 - SLACK)
-    growth = np.where(growth < 1.0, 1.0, growth)
     reserve = np.where(np.bincount(graph.labels) == 1, 0.0, FIRST_RESERVE)
     while True:
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
         whole = np.where((closed.H > 0) & (whole < 1.0), 1.0, whole)
-        close_columns(whole, indptr, indices, decay, whole=True, order=graph.sweep)
+        close_columns(whole, indptr, indices, decay, whole=True, order=graph.sweep, is_over=is_over)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
         broken = left < 0
-        if graph.n_pairs:
-            a, b = left[i].astype(np.float64), left[j].astype(np.float64)
-            equal = left[i] == left[j]
-            unfit = ~equal & ((a > growth * b) | (b > growth * a))
-            broken[i[unfit]] = True
+        for start in range(0, graph.n_pairs, PAIRS_AT_ONCE):
+            part = slice(start, start + PAIRS_AT_ONCE)
+            broken[_unfit(left, graph.pairs[part], graph.distances[part], epsilon)] = True
         if not broken.any():
             table[np.arange(graph.n), outputs] += left.astype(np.uint64)
             return table
@@ -336,3 +368,13 @@ def _to_integers(closed: _Closed, outputs: NDArray[np.int64], graph: MdpGraph, e
         reserve[failing] = np.maximum(2.0 * reserve[failing], FIRST_RESERVE)
         if (reserve > 0.5).any():
             raise CertificationError("the matrix could not be made private by mixing: every share was tried")
+
+
+def _unfit(
+    left: NDArray[np.int64], pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
+) -> NDArray[np.int32]:
+    """Return a record of each pair on which what is left over is not private itself: r_i <= g r_j, g rounded down."""
+    growth = np.maximum(np.exp(np.minimum(epsilon * distances, LARGEST_EXPONENT)) * (1.0 - SLACK), 1.0)
+    i, j = pairs[:, 0], pairs[:, 1]
+    a, b = left[i].astype(np.float64), left[j].astype(np.float64)
+    return i[(left[i] != left[j]) & ((a > growth * b) | (b > growth * a))]

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import config, get_num_threads, njit, prange, set_num_threads
 
+from metricdp.errors import StoppedError
 from metricdp.metric.vectors import WIDTH, raise_to, raise_to_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
 COLUMNS_PER_TASK = 8  # a cache line of each row
 PARALLEL_FROM = 500_000  # entries of work; below it waking threads costs more than it gives
+BREAKABLE_FROM = 20_000_000  # entries of work that are closed in several calls, between which it can be broken off
 _first_process: int | None = None
 
 
@@ -35,6 +37,11 @@ def kernel_threads(threads: int | None) -> Iterator[None]:
         yield
     finally:
         set_num_threads(before)
+
+
+def never() -> bool:
+    """Return False: the answer of work that nobody breaks off to whether its time is over."""
+    return False
 
 
 def parallel_is_safe() -> bool:
@@ -53,15 +60,24 @@ def close_columns(
     *,
     whole: bool,
     order: NDArray[np.int64] | None = None,
+    is_over: Callable[[], bool] = never,
 ) -> None:
     """Raise ``V`` in place until ``V[j] >= decay * V[i]`` on all edges.
 
     With ``whole`` the bound is rounded up to a whole number: the closure among integer tables. ``order`` is the order
     in which passes go through the rows; one in which neighbours are near makes them fewer and changes nothing else.
+    ``is_over`` is asked now and then: if it says yes, StoppedError is raised and ``V`` is half done.
     """
     rows = np.arange(len(V)) if order is None else order
-    is_small = len(indices) * V.shape[1] < PARALLEL_FROM or not parallel_is_safe()
-    (_close_one_by_one if is_small else _close_in_parallel)(V, indptr, indices, decay, rows, whole)
+    K, work = V.shape[1], len(indices) * V.shape[1]
+    is_small = work < PARALLEL_FROM or not parallel_is_safe()
+    close = _close_one_by_one if is_small else _close_in_parallel
+    # columns do not depend on one another, so a part of them at a time gives the same
+    at_once = COLUMNS_PER_TASK * get_num_threads() if work >= BREAKABLE_FROM else max(K, 1)
+    for low in range(0, K, at_once):
+        if is_over():
+            raise StoppedError("a closure was broken off")
+        close(V, indptr, indices, decay, rows, whole, low, min(low + at_once, K))
 
 
 @njit(cache=True, nogil=True)
@@ -132,9 +148,11 @@ def _close_one_by_one(  # noqa: PLR0917
     decay: NDArray[np.float64],
     order: NDArray[np.int64],
     whole: bool,
+    first: int,
+    last: int,
 ) -> None:
-    for low in range(0, V.shape[1], COLUMNS_PER_TASK):
-        _close_range(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, V.shape[1]))
+    for low in range(first, last, COLUMNS_PER_TASK):
+        _close_range(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, last))
 
 
 @njit(parallel=True, cache=True, nogil=True)
@@ -145,8 +163,9 @@ def _close_in_parallel(  # noqa: PLR0917
     decay: NDArray[np.float64],
     order: NDArray[np.int64],
     whole: bool,
+    first: int,
+    last: int,
 ) -> None:
-    K = V.shape[1]
-    for task in prange((K + COLUMNS_PER_TASK - 1) // COLUMNS_PER_TASK):
-        low = task * COLUMNS_PER_TASK
-        _close_range(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, K))
+    for task in prange((last - first + COLUMNS_PER_TASK - 1) // COLUMNS_PER_TASK):
+        low = first + task * COLUMNS_PER_TASK
+        _close_range(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, last))

@@ -12,10 +12,12 @@ from scipy.sparse.csgraph import connected_components, dijkstra, reverse_cuthill
 
 from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import InputError
-from metricdp.metric.closure import close_columns
+from metricdp.metric.closure import close_columns, never
 from metricdp.metric.thin import thin_edges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
@@ -140,17 +142,25 @@ class MdpGraph(FrozenArrays):
         """Give the path distances D from ``sources`` to all records, shape (len(sources), N); inf if not connected."""
         return dijkstra(self.adjacency, directed=False, indices=sources, limit=limit)
 
-    def closure(self, values: NDArray[np.float64], epsilon: float, *, slack: float = 0.0) -> NDArray[np.float64]:
-        """Give the smallest matrix above ``values`` with ``z_i <= exp(epsilon d_ij) z_j`` on all pairs.
+    def closure(
+        self,
+        values: NDArray[np.float64],
+        epsilon: float,
+        *,
+        slack: float = 0.0,
+        is_over: Callable[[], bool] = never,
+    ) -> NDArray[np.float64]:
+        """Return the smallest matrix above ``values`` with ``z_i <= exp(epsilon d_ij) z_j`` on all pairs.
 
         ``slack`` tightens every row by that relative amount (at most to equality), so that rounding cannot break it.
+        StoppedError is raised when ``is_over``, which is asked now and then, says that there is no more time.
         """
         closed = np.array(values, dtype=np.float64, order="C")
         if self.n_pairs > DENSE * self.n:
             # the same in the end, and most of the way is gone on few edges
             thin = self.skeleton
-            close_columns(closed, *thin.decays(epsilon, slack=slack), whole=False, order=self.sweep)
-        close_columns(closed, *self.decays(epsilon, slack=slack), whole=False, order=self.sweep)
+            close_columns(closed, *thin.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)
+        close_columns(closed, *self.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)
         return closed
 
     @cached_property
@@ -170,10 +180,12 @@ class MdpGraph(FrozenArrays):
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Give the adjacency's index arrays and the factor ``exp(-epsilon d) (1 + slack)``, in (0, 1], of each edge."""
         matrix = self.adjacency
-        factor = np.minimum(np.exp(-epsilon * matrix.data) * (1.0 + slack), 1.0)
+        factor = np.multiply(matrix.data, -epsilon)
+        np.exp(factor, out=factor)
+        factor *= 1.0 + slack
         # never zero: a positive entry must keep its neighbours positive however far they are
-        factor = np.maximum(factor, TINIEST)
-        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), factor
+        np.clip(factor, TINIEST, 1.0, out=factor)
+        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), factor
 
 
 def _as_pairs(given: NDArray[np.int32], n: int) -> NDArray[np.int32]:

@@ -7,25 +7,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from metricdp.errors import StoppedError
+from metricdp.metric.closure import never
 from metricdp.metric.graph import MdpGraph
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+PAIRS_AT_ONCE = 200_000
 TOLERANCE = 1e-12  # relative; what is lost by it the repair makes good, and a bound without a row stays valid
 
 
-def prune_implied(graph: MdpGraph) -> MdpGraph:
+def prune_implied(graph: MdpGraph, *, is_over: Callable[[], bool] = never) -> MdpGraph:
     """Drop each pair i, j that a common neighbour k implies by ``d_ik + d_kj <= d_ij`` (the chain rule).
 
     Distances must be positive (merge records at distance 0 first): then a dropped pair is implied by strictly shorter
-    ones, and by induction by those that stay.
+    ones, and by induction by those that stay. StoppedError is raised when ``is_over``, which is asked now and then,
+    says that there is no more time.
     """
     if graph.n_pairs == 0:
         return graph
     matrix = graph.adjacency
     matrix.sort_indices()
-    implied = _implied(graph.pairs, graph.distances, matrix.indptr, matrix.indices, matrix.data, 1.0 + TOLERANCE)
+    lists = (matrix.indptr, matrix.indices, matrix.data, 1.0 + TOLERANCE)
+    implied = np.zeros(graph.n_pairs, dtype=np.bool_)
+    for start in range(0, graph.n_pairs, PAIRS_AT_ONCE):
+        if is_over():
+            raise StoppedError("the search for implied pairs was broken off")
+        part = slice(start, start + PAIRS_AT_ONCE)
+        implied[part] = _implied(graph.pairs[part], graph.distances[part], *lists)
     if not implied.any():
         return graph
     return MdpGraph(graph.n, graph.pairs[~implied], graph.distances[~implied])

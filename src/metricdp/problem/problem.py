@@ -52,8 +52,8 @@ class Problem(FrozenArrays):
     seed
         For drawing outputs and destinations.
     memory_limit
-        Gigabytes that solving may take; a larger problem is refused before anything is allocated. By default what the
-        machine has.
+        Gigabytes that solving may take; a larger problem is refused before anything is allocated, and a method that
+        would need more before it begins. By default what is available now (of the machine, of the container).
     """
 
     records: Records
@@ -64,6 +64,7 @@ class Problem(FrozenArrays):
     loss: NDArray[np.float64]
     loss_name: str
     graph: MdpGraph
+    memory_limit: float | None
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class Problem(FrozenArrays):
             "loss": frozen(matrix),
             "loss_name": loss_name(loss, made),
             "graph": graph,
+            "memory_limit": memory_limit,
         }.items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "_made_of", self._parts() if type(measure) in OWN_METRICS else None)

@@ -120,7 +120,7 @@ def _fields(row: dict[str, Any]) -> str:
             f"{row['pricing_seconds']:8.2f}  {row['pure_seconds']:8.2f}"
         )
     if row["stage"] == "first-order":
-        left = "" if row["seconds_left"] is None else f"  about {row['seconds_left']:.0f} s"
+        left = "  unknown" if row["seconds_left"] is None else f"  about {row['seconds_left']:.0f} s"
         return (
             f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
             f"{row['edges']:8d}  {row['step_seconds']:8.2f}  {row['bound_seconds']:8.2f}  "

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.solve.bounds import RowDuals, lower_bound
+
 PRIVATE_WITHIN = 1e-9  # relative: what rounding can do to a private matrix
 COLUMNS_AT_ONCE = 256
 
@@ -72,7 +74,8 @@ class Component:
 class ComponentSolution:
     """What a solver found for one component: a matrix that is not trusted yet, and a valid lower bound.
 
-    ``unit_duals`` are what a solver takes for the duals of the unit sums, for another one to start from.
+    ``unit_duals`` are what a solver takes for the duals of the unit sums, for another one to start from;
+    ``is_private`` says that the matrix has been repaired, so that it is private up to rounding.
     """
 
     Z: NDArray[np.float64]
@@ -81,3 +84,10 @@ class ComponentSolution:
     iterations: int
     cuts: int = 0
     unit_duals: NDArray[np.float64] | None = None
+    is_private: bool = False
+
+    @classmethod
+    def nothing(cls, component: Component) -> ComponentSolution:
+        """Return what is known without any solver: no matrix, and the bound of records that are alone."""
+        bound = lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings)
+        return cls(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FLOOR = 1e-9
 TOLERANCE = 1e-10  # the least that HiGHS takes
+ENTRIES_AT_ONCE = 1 << 20  # of a block of rows
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def solve_lp(
     """Solve the linear program of records with positive distances between them."""
     n, K = costs.shape
     floor = 0.0 if options.all_rows else min(options.floor, 0.5 / K)
-    rows = _Rows.of(prune_implied(graph), epsilon, floor, LARGEST_GROWTH)
+    rows = _Rows.of(prune_implied(graph, is_over=lambda: stop.is_due), epsilon, floor, LARGEST_GROWTH)
     scale = float(np.ptp(costs, axis=1).max()) or 1.0
     # a constant may leave each row without changing the optimum's place; small numbers keep their digits
     objective = (costs - costs.min(axis=1, keepdims=True)) / scale
@@ -124,9 +125,14 @@ def solve_lp(
     program.add_rows(np.ones(n), np.ones(n), starts, np.arange(n * K, dtype=np.int32), np.ones(n * K))
     present = np.zeros((len(rows.tail), K), dtype=bool)
     # the optimum without mDP rows needs no solver: everybody's cheapest output
-    edges, outputs = np.nonzero(~present if options.all_rows else _violated(_cheapest(costs, floor), rows, options))
+    edges, outputs = (
+        np.nonzero(~present)
+        if options.all_rows
+        else violated_rows(_cheapest(costs, floor), rows, present, options.tolerance, stop)
+    )
     added: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     iterations = 0
+    stop.check()  # a linear program without its rows is of no use
     while True:
         if len(edges):
             _add_rows(program, rows, edges, outputs, K)
@@ -135,7 +141,7 @@ def solve_lp(
         solution = program.solve(stop=stop)
         iterations += 1
         Z = np.clip(solution.x.reshape(n, K), 0.0, None)
-        edges, outputs = np.nonzero(~present & _violated(Z, rows, options))
+        edges, outputs = violated_rows(Z, rows, present, options.tolerance, stop)
         if trace is not None:
             trace.add(
                 stage="direct",
@@ -149,7 +155,8 @@ def solve_lp(
         if len(edges) == 0 or not solution.is_optimal or stop.is_due:
             break
     duals = _duals(solution.row_dual[n:], rows, added, scale)
-    return LpOutcome(Z, duals, solution.is_optimal and len(edges) == 0, iterations)
+    is_complete = solution.is_optimal and len(edges) == 0 and not stop.is_due
+    return LpOutcome(Z, duals, is_complete, iterations)
 
 
 def _cheapest(costs: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
@@ -159,8 +166,24 @@ def _cheapest(costs: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     return Z
 
 
-def _violated(Z: NDArray[np.float64], rows: _Rows, options: DirectOptions) -> NDArray[np.bool_]:
-    return Z[rows.tail] - rows.growth[:, None] * Z[rows.head] > options.tolerance
+def violated_rows(
+    Z: NDArray[np.float64], rows: _Rows, present: NDArray[np.bool_], tolerance: float, stop: Stop
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the edges and outputs of rows that are violated and not present; none once it is time to stop.
+
+    A block at a time: for all rows at once, the differences alone would be larger than everything else.
+    """
+    edges, outputs = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    block = max(1, ENTRIES_AT_ONCE // Z.shape[1])
+    for start in range(0, len(rows.tail), block):
+        if stop.is_due:
+            break
+        part = slice(start, start + block)
+        excess = Z[rows.tail[part]] - rows.growth[part, None] * Z[rows.head[part]]
+        e, k = np.nonzero((excess > tolerance) & ~present[part])
+        edges.append(e + start)
+        outputs.append(k)
+    return np.concatenate(edges), np.concatenate(outputs)
 
 
 def _add_rows(

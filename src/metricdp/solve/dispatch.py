@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import SolverError
+from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
@@ -21,6 +21,7 @@ from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_ker
 from metricdp.solve.components import Component, ComponentSolution
 from metricdp.solve.direct import DirectOptions, solve_component
 from metricdp.solve.firstorder import FirstOrderOptions, solve_by_first_order
+from metricdp.solve.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
-    from metricdp.solve.stop import Stop
 
 DIRECT_BELOW = 30  # records: smaller components are one small linear program
 AT_ONCE = 20_000_000  # pairs times outputs: too large to be taken apart
@@ -75,6 +75,7 @@ class Plan:
     first: NDArray[np.float64] | None = None
     partition: Partition | None = None
     checkpoint: Checkpoint | None = None
+    stop: Stop = field(default_factory=Stop)
 
     @property
     def is_large(self) -> bool:
@@ -86,7 +87,10 @@ class Plan:
         """Divide the records if the method needs it, and open the checkpoint."""
         graph = self.merged.graph
         if self.method == "benders":
-            self.partition = self.divide(np.arange(graph.n), graph, self.partitioner, self.n_blocks)
+            try:
+                self.partition = self.divide(np.arange(graph.n), graph, self.partitioner, self.n_blocks)
+            except StoppedError:
+                folder = None  # there is nothing to write
         if folder is not None:
             blocks = None if self.partition is None else self.partition.block_of
             options = (
@@ -109,15 +113,17 @@ class Plan:
     def divide(self, groups: NDArray[np.int64], graph: MdpGraph, method: str, n_blocks: int | None) -> Partition:
         """Divide merged records ``groups`` with their ``graph``."""
         first = np.unique(self.merged.group, return_index=True)[1]
-        return make_partition(
-            self.problem.records,
-            self.problem.metric,
-            graph,
-            rows=first[groups],
-            method=method,
-            n_blocks=n_blocks,
-            seed=self.seed,
-            separator=self.benders.separator,
+        return self.stop.waiting_for(
+            lambda: make_partition(
+                self.problem.records,
+                self.problem.metric,
+                graph,
+                rows=first[groups],
+                method=method,
+                n_blocks=n_blocks,
+                seed=self.seed,
+                separator=self.benders.separator,
+            )
         )
 
     def part(self, component: Component, groups: NDArray[np.int64]) -> Partition | None:
@@ -147,6 +153,7 @@ class Found:
     unfinished: NDArray[np.bool_]
     iterations: int
     cuts: int
+    is_private: bool = False  # up to rounding
 
     @property
     def is_complete(self) -> bool:
@@ -165,16 +172,21 @@ def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, sto
     alone = np.array([rows[0] for rows in graph.components if len(rows) == 1], dtype=np.int64)
     Z[alone, costs[alone].argmin(axis=1)] = 1.0
     bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=roundings)] if len(alone) else []
-    iterations = cuts = 0
+    iterations, cuts, is_private = 0, 0, True
     several = [(number, rows) for number, rows in enumerate(graph.components) if len(rows) > 1]
     for number, rows in sorted(several, key=lambda item: len(item[1])):
         component = Component(costs[rows], graph.subgraph(rows), plan.problem.epsilon, roundings, number)
-        found = _solve_one(plan, component, rows, gap=gap, crew=crew, trace=trace, stop=stop)
+        try:
+            found = _solve_one(plan, component, rows, gap=gap, crew=crew, trace=trace, stop=stop)
+        except StoppedError:  # while something was being built
+            found = ComponentSolution.nothing(component)
         Z[rows] = found.Z
+        is_private &= found.is_private
         unfinished[rows] = not found.is_complete
-        bounds.append(found.lower_bound)
+        bounds.append(found.lower_bound or ComponentSolution.nothing(component).lower_bound)
         iterations, cuts = max(iterations, found.iterations), cuts + found.cuts
-    return Found(Z, max(0.0, math.nextafter(math.fsum(bounds), -math.inf)), unfinished, iterations, cuts)
+    bound = max(0.0, math.nextafter(math.fsum(bounds), -math.inf))
+    return Found(Z, bound, unfinished, iterations, cuts, is_private)
 
 
 def _solve_at_once(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop: Stop) -> Found:
@@ -183,9 +195,12 @@ def _solve_at_once(plan: Plan, *, gap: float, crew: Workers, trace: Trace, stop:
     whole = Component(merged.costs, merged.graph, plan.problem.epsilon, merged.cost_roundings)
     reason = f"large: {whole.graph.n_pairs} pairs, {whole.n} x {whole.n_outputs}"
     trace.add(stage="choice", component=0, records=whole.n, method="first-order", reason=reason)
-    found = _first_order(plan, whole, gap=gap, crew=crew, trace=trace, stop=stop, checkpoint=plan.checkpoint)
+    try:
+        found = _first_order(plan, whole, gap=gap, crew=crew, trace=trace, stop=stop, checkpoint=plan.checkpoint)
+    except StoppedError:  # while something was being built
+        found = ComponentSolution.nothing(whole)
     unfinished = np.full(whole.n, not found.is_complete)
-    return Found(found.Z, found.lower_bound, unfinished, found.iterations, 0)
+    return Found(found.Z, found.lower_bound, unfinished, found.iterations, 0, found.is_private)
 
 
 def _solve_one(  # noqa: PLR0911  (one return per method)
@@ -254,13 +269,16 @@ def _direct(
     try:
         found = solve_component(component, options=plan.direct, trace=trace, stop=stop)
         return found if kernels is None else _better(component, found, kernels)
+    except StoppedError:
+        if kernels is None:
+            raise
+        return replace(kernels, is_complete=False)
     except SolverError as error:
         # what is private is known without a solver: the facade's simple mechanisms, and the bound of no rows at all
         trace.add(stage="gave up", component=component.number, records=component.n, reason=str(error))
         if kernels is not None:
             return replace(kernels, is_complete=False)
-        bound = lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings)
-        return ComponentSolution(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)
+        return ComponentSolution.nothing(component)
 
 
 def _choose(
@@ -277,7 +295,7 @@ def _choose(
     if method != "kernel":
         return method, None
     found = solve_by_kernels(component, workers=crew, trace=trace, stop=stop, options=plan.columns)
-    if not found.Z.any():  # a limit or the LP solver ended it before there was a mechanism
+    if not found.is_private:  # a limit or the LP solver ended it before there was a mechanism
         return chosen(after_kernels=True), None
     is_reached = relative_gap(_loss(component, found), found.lower_bound) <= gap
     if is_reached or stop.is_due:
@@ -289,7 +307,8 @@ def _better(component: Component, found: ComponentSolution, kernels: ComponentSo
     """Put a linear program's answer and the kernels' together: kernels are private, what was cut off need not be."""
     has_better_rows = found.is_complete and _loss(component, found) <= _loss(component, kernels)
     rows = found.Z if has_better_rows else kernels.Z
-    return replace(found, Z=rows, lower_bound=max(found.lower_bound, kernels.lower_bound))
+    is_private = found.is_private if has_better_rows else kernels.is_private
+    return replace(found, Z=rows, lower_bound=max(found.lower_bound, kernels.lower_bound), is_private=is_private)
 
 
 def _loss(component: Component, found: ComponentSolution) -> float:
@@ -329,7 +348,7 @@ def _first_order_then_columns(
     rough = _first_order(plan, component, gap=gap, crew=crew, trace=trace, stop=stop, most_steps=most)
     reached = relative_gap(_loss(component, rough), rough.lower_bound)
     if reached <= gap or stop.is_due:
-        return replace(rough, is_complete=reached <= gap)
+        return replace(rough, is_complete=rough.is_private and reached <= gap)
     trace.add(stage="hand over", component=component.number, iteration=rough.iterations, gap=reached, most_steps=most)
     fine = solve_by_columns(
         component,

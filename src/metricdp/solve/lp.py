@@ -17,6 +17,7 @@ import highspy
 import numpy as np
 
 from metricdp.errors import InfeasibleError, InputError, MissingExtraError, SolverError
+from metricdp.problem.memory import available_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 ALGORITHMS = ("simplex", "ipx", "hipo")
 SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
 LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
+COLUMN_BYTES, ROW_BYTES = 260.0, 1_750.0  # of HiGHS for a column with its unit sum, and for an mDP row: measured
+ROWS_CHECKED_FROM = 1_000
 LISTEN_SECONDS = 0.05
 GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO can be deaf for a minute
 ATTEMPTS = 4
@@ -112,6 +115,11 @@ class LinearProgram:
             raise SolverError(
                 f"LP coefficients range from {size.min():.3g} to {size.max():.3g}, outside the range "
                 f"{SMALLEST_COEFFICIENT:g} to {LARGEST_COEFFICIENT:g} that the LP solver keeps"
+            )
+        if len(lower) >= ROWS_CHECKED_FROM and ROW_BYTES * len(lower) > available_bytes():
+            raise SolverError(
+                f"{len(lower):,} more rows of the linear program would not fit into the {available_bytes() / 1e9:.1f} "
+                "GB of memory that are left"
             )
         status = self._highs.addRows(
             len(lower), lower, upper, len(values), starts.astype(np.int32), indices.astype(np.int32), values

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import InputError, SolverError
-from metricdp.mechanism.baselines import constant_matrix, exponential_matrix
-from metricdp.mechanism.mechanism import Mechanism, Optimality, relative_gap, table_loss
-from metricdp.mechanism.repair import repair
+from metricdp.errors import InputError
+from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric.closure import kernel_threads
 from metricdp.partition import PARTITIONERS
 from metricdp.solve.benders import BendersOptions
 from metricdp.solve.columns import ColumnOptions
 from metricdp.solve.direct import DirectOptions
-from metricdp.solve.dispatch import Found, Merged, Plan, solve_components
+from metricdp.solve.dispatch import Merged, Plan, solve_components
+from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
-from metricdp.solve.firstorder import FirstOrderOptions
+from metricdp.solve.firstorder import FirstOrderOptions, stretch_for
+from metricdp.solve.memory import check_method_memory, columns_fit
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
 
@@ -34,12 +35,7 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "direct", "benders", "columns", "kernel", "first-order")
 CHECKPOINTED = ("benders", "columns", "first-order")
-REPAIR_TOLERANCE = 0.02  # of the gap: what mixing may cost in large problems
-POLISHED_UP_TO = 10_000_000  # pairs times outputs: smaller ones are polished to the end
-POLISH_SECONDS = 0.5  # for the repair after a limit or Ctrl-C
 GAVE_UP = ("infeasible", "gave up")  # rows of the trace that say that it was not a limit that ended a method
-ROUNDING = 1e-9
-NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
 
 
 def solve(
@@ -65,7 +61,8 @@ def solve(
 ) -> Result:
     """Find the mechanism with the least expected loss, certified private and optimal within a proven gap.
 
-    Ctrl-C ends the search within seconds and gives the best certified mechanism so far, as a time limit does.
+    Ctrl-C or SIGTERM ends the search within seconds and gives the best certified mechanism so far, as a time limit
+    does; a second one ends for good.
 
     Parameters
     ----------
@@ -79,7 +76,8 @@ def solve(
         The relative gap below which the result counts as optimal. So does a loss within 1e-7 of the bound, in units of
         the loss of always reporting one place: at very weak privacy the loss itself is that small.
     time_limit
-        Seconds after which the best certified mechanism so far is returned, with status LIMIT.
+        Seconds after which the best certified mechanism so far is returned, with status LIMIT. The last repair and the
+        exact certificate are part of them.
     threads
         Threads of the kernels and of subproblems; all cores by default. The answer does not depend on it.
     direct, benders, columns, first_order
@@ -109,37 +107,45 @@ def solve(
     _check_options(method, gap, time_limit, threads)
     _check_benders(method, partition, n_blocks, checkpoint, resume=resume)
     trace, stop = Trace(listener), Stop(time_limit)
-    merged = Merged.of(problem)
-    plan = Plan(
-        method,
-        problem,
-        merged,
-        direct or DirectOptions(),
-        benders or BendersOptions(),
-        columns or ColumnOptions(),
-        first_order or FirstOrderOptions(),
-        partition,
-        n_blocks,
-        seed,
-        first=_first_matrix(start, problem, merged),
-    )
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
-    opened = plan.opened(checkpoint, resume=resume, trace=trace)
-    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, opened:
+    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, ExitStack() as stack:
+        merged = Merged.of(problem)
+        plan = Plan(
+            method,
+            problem,
+            merged,
+            direct or DirectOptions(),
+            benders or BendersOptions(),
+            columns or ColumnOptions(),
+            first_order or FirstOrderOptions(),
+            partition,
+            n_blocks,
+            seed,
+            first=_first_matrix(start, problem, merged),
+            stop=stop,
+        )
         trace.add(stage="start", **_start_fields(problem, merged))
+        check_method_memory(problem, method, METHODS, stretch=stretch_for(gap, plan.first_order))
+        ending = Ending() if time_limit is None else Ending.estimated(problem)
+        stop.keep_back(ending.kept_back(stop.time_limit))
+        stack.enter_context(plan.opened(checkpoint, resume=resume, trace=trace))
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
-        mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
-        if method == "auto" and not _is_reached(mechanism, problem, gap) and not stop.is_due and not plan.is_large:
+        mechanism = certified(problem, merged, found, method, gap=gap, stop=stop, ending=ending)
+        proved = reached_by(mechanism)
+        is_optimal = is_reached(proved.loss, proved.lower_bound, problem, gap)
+        has_room = columns_fit(merged.graph.n, problem.n_outputs, merged.graph.n_pairs)
+        if method == "auto" and not is_optimal and not stop.is_due and not plan.is_large and has_room:
             # at very weak privacy the floor of the LP shows, and columns need none; first-order iterations may stall
             tried = sorted({row["method"] for row in trace.rows if row["stage"] == "choice"}) or ["direct"]
-            reason = f"the gap is {_optimality(mechanism).gap:.2g} after {' and '.join(tried)}"
+            reason = f"the gap is {proved.gap:.2g} after {' and '.join(tried)}"
             trace.add(stage="choice", method="columns", reason=reason)
             plan.method, plan.first = "columns", found[0].Z
             found.append(solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop))
-            mechanism = _certified(problem, merged, found, method, gap=gap, stop=stop)
+            mechanism = certified(problem, merged, found, method, gap=gap, stop=stop, ending=ending)
+            proved = reached_by(mechanism)
+            is_optimal = is_reached(proved.loss, proved.lower_bound, problem, gap)
     for trouble in dict.fromkeys(crew.refusals):
         trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done here: {trouble}")
-    optimality = _optimality(mechanism)
     check = mechanism.certificate.privacy
     trace.add(
         stage="certificate",
@@ -147,18 +153,14 @@ def solve(
         outputs=check.n_outputs,
         check_seconds=round(check.seconds, 4),
     )
-    trace.add(stage="certified", lower_bound=optimality.lower_bound, loss=optimality.loss, gap=optimality.gap)
+    trace.add(stage="certified", lower_bound=proved.lower_bound, loss=proved.loss, gap=proved.gap)
     has_failed = all(one.is_complete for one in found) or any(row["stage"] in GAVE_UP for row in trace.rows)
     return Result(
-        status=Status.OPTIMAL
-        if _is_reached(mechanism, problem, gap)
-        else Status.FAILED
-        if has_failed
-        else Status.LIMIT,
+        status=Status.OPTIMAL if is_optimal else Status.FAILED if has_failed else Status.LIMIT,
         problem=problem,
         mechanism=mechanism,
-        lower_bound=optimality.lower_bound,
-        loss=optimality.loss,
+        lower_bound=proved.lower_bound,
+        loss=proved.loss,
         method=method,
         iterations=max(one.iterations for one in found),
         seconds=time.perf_counter() - trace.begin,
@@ -167,68 +169,6 @@ def solve(
         partition=plan.partition,
         cuts=found[0].cuts if method == "benders" else None,
     )
-
-
-def _optimality(mechanism: Mechanism) -> Optimality:
-    return mechanism.optimality or Optimality(math.inf, 0.0)
-
-
-def _is_reached(mechanism: Mechanism, problem: Problem, gap: float) -> bool:
-    """Say whether the gap is closed, or so small that it is beyond floats and beyond use."""
-    optimality = _optimality(mechanism)
-    return optimality.gap <= gap or optimality.loss - optimality.lower_bound <= NOTHING * _constant_loss(problem)
-
-
-def _certified(
-    problem: Problem, merged: Merged, found: list[Found], solver: str, *, gap: float, stop: Stop
-) -> Mechanism:
-    """Repair what was found and some simple mechanisms, take the best, and certify it."""
-    bound = max(one.lower_bound for one in found)
-    candidates = [(solver, one.Z[merged.group]) for one in found]
-    is_large = problem.graph.n_pairs * problem.n_outputs > POLISHED_UP_TO
-    until = time.monotonic() + POLISH_SECONDS
-
-    def is_due() -> bool:
-        return stop.is_due and time.monotonic() > until
-
-    def made(Z: NDArray[np.float64], *, is_near: bool = False) -> tuple[NDArray[np.uint64], float]:
-        tolerance = REPAIR_TOLERANCE * gap if is_large else 0.0
-        table = repair(
-            Z,
-            problem.graph,
-            problem.epsilon,
-            costs=problem.costs,
-            tolerance=tolerance,
-            is_near=is_near,
-            is_due=is_due,
-        )
-        return table, table_loss(table, problem)
-
-    table, loss = made(candidates[-1][1], is_near=is_large)  # large ones come from a solver that has repaired them
-    if is_large and relative_gap(loss, bound) <= gap:
-        return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=solver)
-    # simple ones are the best at the ends of the scale: everybody's cheapest output, or the same output for all
-    candidates.append(("cheapest output", _cheapest_matrix(merged, problem.epsilon)[merged.group]))
-    candidates.append(("one output", constant_matrix(problem)))
-    if not found[-1].is_complete:
-        cut_off = found[-1].unfinished[merged.group][:, None]
-        simple = np.where(cut_off, _simple_matrix(problem), candidates[0][1])
-        candidates.append((f"{solver}, cut off; exponential mechanism where unfinished", simple))
-    for name, Z in candidates:
-        other, other_loss = made(Z)
-        if other_loss < loss:
-            table, loss, solver = other, other_loss, name
-    return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=solver)
-
-
-def _proved(loss: float, bound: float, problem: Problem) -> Optimality:
-    """Put a loss and a lower bound together; one that a certified mechanism refutes is no bound at all."""
-    if not bound <= loss * (1.0 + ROUNDING) + NOTHING * _constant_loss(problem):
-        raise SolverError(
-            f"the lower bound {bound:g} is above the loss {loss:g} of a certified mechanism: a fault of this program, "
-            "please report it with the problem"
-        )
-    return Optimality(loss, min(bound, loss))
 
 
 def _first_matrix(
@@ -241,29 +181,6 @@ def _first_matrix(
     if Z.shape != problem.costs.shape:
         raise InputError(f"start must have shape {problem.costs.shape}, got {Z.shape}: solve the same problem again")
     return Z[np.unique(merged.group, return_index=True)[1]]
-
-
-def _cheapest_matrix(merged: Merged, epsilon: float) -> NDArray[np.float64]:
-    """Give everybody's cheapest output; records that do not care (prior 0) follow their neighbours."""
-    Z = np.zeros(merged.costs.shape)
-    cares = np.flatnonzero(np.ptp(merged.costs, axis=1) > 0)
-    Z[cares, merged.costs[cares].argmin(axis=1)] = 1.0
-    closed = merged.graph.closure(Z, epsilon)
-    rest = np.setdiff1d(np.arange(len(Z)), cares)
-    Z[rest] = closed[rest]
-    return Z
-
-
-def _simple_matrix(problem: Problem) -> NDArray[np.float64]:
-    try:
-        return exponential_matrix(problem)
-    except InputError:  # the metric cannot measure to these outputs
-        return constant_matrix(problem)
-
-
-def _constant_loss(problem: Problem) -> float:
-    """Give the loss of the best mechanism that says nothing at all: everybody reports one place."""
-    return max(float(problem.costs.sum(axis=0).min()), float(problem.costs.mean()))
 
 
 def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:

@@ -1,51 +1,101 @@
-"""When to stop: a deadline, Ctrl-C, or a word from the caller."""
+"""When to stop: a deadline, a signal (Ctrl-C or SIGTERM), or a word from the caller."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from metricdp.errors import MetricDPError
+from metricdp.errors import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
-class StoppedError(MetricDPError):
-    """Work that is of no use when half done was broken off because it was time to stop."""
+__all__ = ["Stop", "StoppedError"]
+Value = TypeVar("Value")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LISTEN_SECONDS = 0.05
+LAST_SECONDS = 2.0  # for simple mechanisms after somebody has asked: the best one so far is certified in any case
 
 
 class Stop:
-    """A deadline and a flag that long work looks at; what it has found by then is kept."""
+    """A deadline and a flag that long work looks at; what it has found by then is kept.
+
+    The last repair and the certificate take time, too: solvers see a deadline that is sooner by `reserve` seconds
+    (``is_due``, ``seconds_left``), and what comes after them looks at the deadline itself (``seconds_to_the_end``).
+    """
 
     def __init__(self, time_limit: float | None = None) -> None:
-        self.deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
-        self._asked = threading.Event()
+        self.begin = time.monotonic()
+        self.time_limit = float("inf") if time_limit is None else time_limit
+        self.reserve = 0.0  # seconds
+        self._asked_at = float("inf")
         self._listeners: dict[object, Callable[[], None]] = {}
+
+    @property
+    def deadline(self) -> float:
+        """The time at which everything has to be done, on the clock of ``time.monotonic``."""
+        return self.begin + self.time_limit
+
+    def keep_back(self, seconds: float) -> None:
+        """Reserve ``seconds`` before the deadline for what comes after the solvers."""
+        self.reserve = max(self.reserve, seconds)
 
     def ask(self) -> None:
         """Ask the work to end soon, and tell all who listen."""
-        self._asked.set()
+        self._asked_at = min(self._asked_at, time.monotonic())
         for listener in list(self._listeners.values()):
             listener()
 
     @property
     def is_asked(self) -> bool:
         """Whether somebody asked to end (Ctrl-C)."""
-        return self._asked.is_set()
+        return self._asked_at < float("inf")
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the deadline, not below 0; 0 once somebody has asked."""
-        return 0.0 if self.is_asked else max(0.0, self.deadline - time.monotonic())
+        """Seconds that solvers have, not below 0; 0 once somebody has asked."""
+        return 0.0 if self.is_asked else max(0.0, self.deadline - self.reserve - time.monotonic())
 
     @property
     def is_due(self) -> bool:
-        """Whether to end now."""
+        """Whether solvers have to end now."""
         return self.seconds_left <= 0.0
+
+    @property
+    def seconds_to_the_end(self) -> float:
+        """Seconds until the deadline itself, or until shortly after somebody has asked; below 0 when it is past."""
+        return min(self.deadline, self._asked_at + LAST_SECONDS) - time.monotonic()
+
+    def check(self) -> None:
+        """Raise StoppedError if solvers have to end now: for work that is of no use when half done."""
+        if self.is_due:
+            raise StoppedError("it was time to stop")
+
+    def waiting_for(self, work: Callable[[], Value]) -> Value:
+        """Return what ``work`` gives, or raise StoppedError as soon as solvers have to end.
+
+        For work of others (a clustering library) that cannot be broken off. It is done in a thread, which is then left
+        alone to come to its end.
+        """
+        answer: Future[Value] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(work())
+            except BaseException as error:  # noqa: BLE001  (whatever it is, it is raised where it is waited for)
+                answer.set_exception(error)
+
+        self.check()
+        threading.Thread(target=run, daemon=True).start()
+        while not answer.done():
+            self.check()
+            wait([answer], timeout=min(LISTEN_SECONDS, self.seconds_left))
+        return answer.result()
 
     @contextmanager
     def telling(self, listener: Callable[[], None]) -> Iterator[None]:
@@ -64,20 +114,28 @@ class Stop:
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
-        """Turn Ctrl-C into a request to end while in this block; a second Ctrl-C interrupts for good."""
-        if threading.current_thread() is not threading.main_thread():
+        """Turn Ctrl-C and SIGTERM into a request to end while in this block; a second signal ends for good."""
+        with ExitStack() as handlers:
+            if threading.current_thread() is threading.main_thread():
+                for number in SIGNALS:
+                    handlers.enter_context(self._handling(number))
             yield
-            return
-        before = signal.getsignal(signal.SIGINT)
+
+    @contextmanager
+    def _handling(self, number: signal.Signals) -> Iterator[None]:
+        before = signal.getsignal(number)
 
         def ask(number: int, frame: Any) -> None:
             if self.is_asked and callable(before):
                 before(number, frame)
+            elif self.is_asked:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
             self.ask()
 
-        signal.signal(signal.SIGINT, ask)
+        signal.signal(number, ask)
         try:
             yield
         finally:
             # None: whoever was there before came from outside Python and cannot be put back
-            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+            signal.signal(number, signal.SIG_DFL if before is None else before)

@@ -40,7 +40,10 @@ def take(run: str, number: int) -> Any:
 
 def keep(run: str, number: int, model: Any) -> None:
     """Keep a warm model for the next time."""
+    newest = list(_models)[-1:]
     _models[run, number] = model
+    if newest and newest[0][0] == run:
+        return  # as many runs as before
     recent = list(dict.fromkeys(name for name, _ in reversed(list(_models))))
     for old in recent[RUNS_KEPT:]:
         _drop(old)

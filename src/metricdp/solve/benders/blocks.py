@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from metricdp.partition import Partition
     from metricdp.solve.components import Component
+    from metricdp.solve.stop import Stop
 
 REACH = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there
 PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
@@ -113,13 +114,14 @@ class Bounds:
     from_above: NDArray[np.int64]
 
 
-def make_blocks(component: Component, partition: Partition) -> list[Block]:
+def make_blocks(component: Component, partition: Partition, stop: Stop) -> list[Block]:
     """Give the blocks that have internal records."""
     graph, epsilon = component.graph, component.epsilon
     is_boundary = partition.is_boundary
     matrix = graph.adjacency
     blocks: list[Block] = []
     for internal in partition.internal:
+        stop.check()
         if len(internal) == 0:
             continue
         near = np.unique(np.concatenate([matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]] for i in internal]))

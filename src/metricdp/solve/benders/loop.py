@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import InfeasibleError, SolverError
+from metricdp.errors import InfeasibleError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.benders.blocks import make_blocks
@@ -85,6 +85,8 @@ def solve_by_benders(
                 break
             if checkpoint is not None:
                 store(checkpoint, run, progress)
+    except StoppedError:
+        pass  # while something was being built
     except InfeasibleError:
         # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
         trace.add(stage="infeasible", component=component.number, records=component.n)
@@ -103,7 +105,14 @@ def solve_by_benders(
         iterations_to_feasibility=[progress.feasible_since.get(block.number, -1) for block in run.blocks],
         lost_tasks=workers.n_lost,
     )
-    return ComponentSolution(Z, progress.lower_bound, progress.gap <= gap, progress.iteration + 1, len(run.master.cuts))
+    return ComponentSolution(
+        Z,
+        progress.lower_bound,
+        progress.gap <= gap,
+        progress.iteration + 1,
+        len(run.master.cuts),
+        is_private=progress.Z is not None,
+    )
 
 
 class Run:
@@ -114,8 +123,8 @@ class Run:
     ) -> None:
         self.component, self.options, self.workers, self.stop = component, options, workers, stop
         self.name = uuid.uuid4().hex
-        self.blocks = make_blocks(component, partition)
-        self.master = Master(component, partition, self.blocks, options)
+        self.blocks = make_blocks(component, partition, stop)
+        self.master = Master(component, partition, self.blocks, options, stop)
         self.penalty = options.penalty
         self.is_damped = False  # the first step goes all the way
 
@@ -272,7 +281,14 @@ class Run:
     def try_matrix(self, Z: NDArray[np.float64], progress: Progress) -> None:
         """Repair a matrix and keep it if it is the best."""
         costs = self.component.costs
-        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs, is_due=lambda: self.stop.is_due)
+        table = repair(
+            Z,
+            self.component.graph,
+            self.component.epsilon,
+            costs=costs,
+            is_due=lambda: self.stop.is_due,
+            is_over=lambda: self.stop.is_due and progress.Z is not None,
+        )
         self.keep(table / 2.0**63, progress)
 
     def keep(self, Z: NDArray[np.float64], progress: Progress) -> None:

@@ -51,7 +51,12 @@ class Master:
     """Boundary rows with unit sums, mDP rows (lazily), and cuts; hot-started from solve to solve."""
 
     def __init__(
-        self, component: Component, partition: Partition, blocks: list[Block], options: BendersOptions
+        self,
+        component: Component,
+        partition: Partition,
+        blocks: list[Block],
+        options: BendersOptions,
+        stop: Stop,
     ) -> None:
         self.component, self.blocks, self.options = component, blocks, options
         self.floor = min(options.floor or SMALLEST_FLOOR, 0.5 / component.n_outputs)
@@ -76,7 +81,7 @@ class Master:
         self.program.be_impatient()
         starts = np.arange(0, size, self.K, dtype=np.int32)
         self.program.add_rows(np.ones(self.n), np.ones(self.n), starts, np.arange(size, dtype=np.int32), np.ones(size))
-        self.tail, self.head, self.exponent = self._boundary_rows(partition)
+        self.tail, self.head, self.exponent = self._boundary_rows(stop)
         self.growth = np.exp(self.exponent)
         self.present = np.zeros((len(self.tail), self.K), dtype=bool)
         self.cuts: list[Cut] = []
@@ -85,7 +90,7 @@ class Master:
         if not options.lazy_rows and len(self.tail):
             self._add_rows(*np.nonzero(~self.present))
 
-    def _boundary_rows(self, partition: Partition) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _boundary_rows(self, stop: Stop) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Give the rows among boundary records: their edges, and paths as the options say."""
         graph, epsilon = self.component.graph, self.component.epsilon
         direct = graph.subgraph(self.boundary)
@@ -94,10 +99,11 @@ class Master:
         if self.options.path_rows == "initial":
             groups = [(self.boundary, graph.path_distances(self.boundary, limit=reach)[:, self.boundary])]
         elif self.options.path_rows == "lazy":
-            groups = [self._around(block) for block in self.blocks if len(block.attached) > 1]
+            groups = [self._around(block, stop) for block in self.blocks if len(block.attached) > 1]
         else:
             groups = []
         for records, paths in groups:
+            stop.check()
             for a, b in zip(*np.nonzero(np.triu(paths < reach, k=1)), strict=True):
                 pair = (int(self.position[records[a]]), int(self.position[records[b]]))
                 length = float(paths[a, b]) * PATH_ROUNDING
@@ -117,7 +123,8 @@ class Master:
             np.tile(s, 2),
         )
 
-    def _around(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _around(self, block: Block, stop: Stop) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        stop.check()
         members = np.sort(np.concatenate((block.internal, block.attached)))
         place = np.searchsorted(members, block.attached)
         return block.attached, self.component.graph.subgraph(members).path_distances(place)[:, place]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import SolverError
+from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.solve.columns.kernels import starting_columns
 from metricdp.solve.columns.master import ColumnMaster
@@ -47,9 +47,9 @@ def _combined(component: Component, Z: NDArray[np.float64], stop: Stop) -> NDArr
     pool = ColumnPool(component)
     used = np.flatnonzero(Z.max(axis=0) > 0)
     pool.add(Z.T[used], used)
-    pool.add(starting_columns(component))
     try:
+        pool.add(starting_columns(component, stop))
         point = ColumnMaster(pool, component.scale, has_slack=False).solve(stop)
-    except SolverError:
+    except (SolverError, StoppedError):
         return Z
     return pool.mechanism(point.x) if point.is_optimal else Z

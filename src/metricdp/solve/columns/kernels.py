@@ -18,30 +18,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.components import Component
+    from metricdp.solve.stop import Stop
 
-BLOCK = 512
+BLOCK = 64  # records whose paths are searched for at once
 
 
-def kernel_columns(component: Component) -> csr_array:
+def kernel_columns(component: Component, stop: Stop) -> csr_array:
     """Give one kernel per record, shape (n, n), sparse: a kernel ends where it falls below what a master can see."""
     graph, epsilon, n = component.graph, component.epsilon, component.n
     parts = []
     for start in range(0, n, BLOCK):
+        stop.check()
         sources = np.arange(start, min(start + BLOCK, n))
         paths = graph.path_distances(sources, limit=-np.log(NEGLIGIBLE) / epsilon)
         parts.append(csr_array(np.exp(-epsilon * paths)))
     return csr_array(vstack(parts))
 
 
-def plateau_columns(component: Component) -> NDArray[np.float64]:
+def plateau_columns(component: Component, stop: Stop) -> NDArray[np.float64]:
     """Give one plateau for each output that is the cheapest of some record."""
     cheapest = component.costs.argmin(axis=1)
     outputs = np.unique(cheapest)
     peaks = (cheapest[:, None] == outputs[None, :]).astype(np.float64)
-    return component.graph.closure(peaks, component.epsilon).T
+    return component.graph.closure(peaks, component.epsilon, is_over=lambda: stop.is_due).T
 
 
-def starting_columns(component: Component) -> csr_array:
+def starting_columns(component: Component, stop: Stop) -> csr_array:
     """Give kernels, plateaus and the constant column, one per row."""
     constant = csr_array(np.ones((1, component.n)))
-    return csr_array(vstack((kernel_columns(component), csr_array(plateau_columns(component)), constant)))
+    return csr_array(vstack((kernel_columns(component, stop), csr_array(plateau_columns(component, stop)), constant)))

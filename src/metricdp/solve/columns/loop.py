@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import SolverError
+from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.bounds import lower_bound
@@ -19,9 +19,10 @@ from metricdp.solve.columns.master import ColumnMaster
 from metricdp.solve.columns.memory import restore, store
 from metricdp.solve.columns.patches import Patch, solve_patch
 from metricdp.solve.columns.pool import ColumnPool
-from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, PriceTask, cone_of, forget_run, price_output
+from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
 from metricdp.solve.columns.tight import tight_mechanism
 from metricdp.solve.components import ComponentSolution
+from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,6 +88,7 @@ def solve_by_columns(
     """
     run = _Run(component, options, workers, stop)
     progress = Progress(known_bound=known_bound)
+    begin_run(run.name, stop)
     try:
         if first is not None:
             run.try_mechanism(first, progress)
@@ -108,10 +110,18 @@ def solve_by_columns(
     except SolverError as error:
         # what was found so far is private and its gap is known: the run ends honestly
         trace.add(stage="gave up", component=component.number, reason=str(error))
+    except StoppedError:
+        pass  # while something was being built
     finally:
-        forget_run(run.name)
-    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    return ComponentSolution(Z, progress.best_bound, progress.gap <= gap, progress.round + 1, len(run.pool))
+        end_run(run.name)
+    return ComponentSolution(
+        run.raw if progress.Z is None else progress.Z,
+        progress.best_bound,
+        progress.gap <= gap,
+        progress.round + 1,
+        len(run.pool),
+        is_private=progress.Z is not None,
+    )
 
 
 def solve_by_kernels(
@@ -121,6 +131,7 @@ def solve_by_kernels(
     run = _Run(component, options, workers, stop)
     progress = Progress()
     is_complete = False
+    begin_run(run.name, stop)
     try:
         Z, duals = tight_mechanism(component) or run.best_mixture()
         run.try_mechanism(Z, progress)
@@ -129,10 +140,12 @@ def solve_by_kernels(
     except SolverError as error:
         if not stop.is_due:
             trace.add(stage="gave up", component=component.number, reason=str(error))
+    except StoppedError:
+        pass  # while something was being built
     finally:
-        forget_run(run.name)
-    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    return ComponentSolution(Z, progress.lower_bound, is_complete, 1, len(run.pool))
+        end_run(run.name)
+    Z = run.raw if progress.Z is None else progress.Z
+    return ComponentSolution(Z, progress.lower_bound, is_complete, 1, len(run.pool), is_private=progress.Z is not None)
 
 
 class _Run:
@@ -147,17 +160,20 @@ class _Run:
         self.radius = np.zeros(component.n)
         self.last_pure = np.zeros(0)
         self.masters: list[ColumnMaster] = []
+        self.raw = np.zeros(component.costs.shape)  # what was to be repaired last
 
     def build_master(self, progress: Progress) -> None:
         """Fill the pool with kernels and the like, and with the columns of the best mechanism so far."""
-        self.pool.add(starting_columns(self.component))
+        self.pool.add(starting_columns(self.component, self.stop))
         if progress.Z is not None:
             self.add_mechanism(progress.Z)
+        self.stop.check()
         self.build_programs()
 
     def best_mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Give the best mechanism of kernels and the like, and its unit-sum duals."""
-        self.pool.add(starting_columns(self.component))
+        self.pool.add(starting_columns(self.component, self.stop))
+        self.stop.check()
         point = ColumnMaster(self.pool, self.scale, has_slack=False).solve(self.stop)
         return self.pool.mechanism(point.x), point.y
 
@@ -246,11 +262,7 @@ class _Run:
 
     def price(self, y: NDArray[np.float64], progress: Progress) -> int | None:
         """Price all outputs at ``y``: a valid bound, and new columns for the pool; their number, None if stopped."""
-        objective = (self.component.costs - y[:, None]) / self.scale
-        tasks = [
-            PriceTask(f"{self.name}/{k}", k, self.cone, np.ascontiguousarray(objective[:, k]), self.scale)
-            for k in range(self.component.n_outputs)
-        ]
+        tasks = price_tasks(self.name, self.component, self.cone, y, self.stop)
         answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop, PriceAnswer.of)
         if answers is None:
             return None
@@ -277,9 +289,10 @@ class _Run:
             self.build_programs()
 
     def try_mechanism(self, Z: NDArray[np.float64], progress: Progress) -> None:
-        """Repair a matrix and keep it if it is the best."""
+        """Repair a matrix and keep it if it is the best; StoppedError is raised if there is no time for it."""
         costs = self.component.costs
-        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs)
+        self.raw = Z
+        table = repair(Z, self.component.graph, self.component.epsilon, costs=costs, is_over=lambda: self.stop.is_due)
         self.keep(table / 2.0**63, progress)
 
     def keep(self, Z: NDArray[np.float64], progress: Progress) -> None:

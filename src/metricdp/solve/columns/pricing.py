@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricdp.errors import StoppedError
+from metricdp.solve import warm
 from metricdp.solve.answers import array_of
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.lp import LinearProgram
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.components import Component
+    from metricdp.solve.stop import Stop
 
 LARGEST_EXPONENT = 20.7  # a row with a larger factor than 1e9 binds on nothing that the master could see
 TOLERANCE = 1e-9
@@ -87,14 +90,28 @@ def cone_of(component: Component) -> Cone:
 class PriceTask:
     """One output's pricing problem, with all that is needed to build it anywhere.
 
-    ``key`` names the run and the output: a worker that has seen it before goes on with its warm model.
+    ``run`` and the output name its model: a worker that has seen it before goes on with its warm model. ``seconds`` are
+    those left until the run's deadline.
     """
 
-    key: str
+    run: str
     output: int
     cone: Cone
     objective: NDArray[np.float64]  # (c_k - y) / scale
     scale: float
+    seconds: float
+
+
+def price_tasks(
+    run: str, component: Component, cone: Cone, unit_duals: NDArray[np.float64], stop: Stop
+) -> list[PriceTask]:
+    """Return the pricing problems of all outputs at given unit-sum duals."""
+    objective = (component.costs - unit_duals[:, None]) / component.scale
+    seconds = stop.seconds_left
+    return [
+        PriceTask(run, k, cone, np.ascontiguousarray(objective[:, k]), component.scale, seconds)
+        for k in range(component.n_outputs)
+    ]
 
 
 @dataclass(frozen=True)
@@ -126,12 +143,14 @@ class PriceModel:
         self.present = np.zeros(len(cone.tail), dtype=bool)
         self.rows: list[NDArray[np.int64]] = []
 
-    def solve(self, task: PriceTask) -> dict[str, Any]:
+    def solve(self, task: PriceTask, stop: Stop) -> dict[str, Any]:
         """Price at the task's objective; the answer is made of arrays only."""
         cone = task.cone
         self.program.set_costs(task.objective)
         while True:
-            solution = self.program.solve()
+            solution = self.program.solve(stop=stop)
+            if not solution.is_optimal:
+                raise StoppedError(f"the price of output {task.output} was broken off")
             v = np.clip(solution.x, 0.0, 1.0)
             violated = np.flatnonzero(~self.present & (v[cone.tail] - self.growth * v[cone.head] > TOLERANCE))
             if len(violated) == 0:
@@ -152,18 +171,11 @@ class PriceModel:
         self.rows.append(rows)
 
 
-_models: dict[str, PriceModel] = {}
-
-
 def price_output(task: PriceTask) -> dict[str, Any]:
     """Price one output, on its warm model if this process has one; `PriceAnswer.of` reads the answer."""
-    model = _models.get(task.key)
-    if model is None:
-        model = _models[task.key] = PriceModel(task)
-    return model.solve(task)
-
-
-def forget_run(run: str) -> None:
-    """Drop the warm models of a run that has ended."""
-    for key in [key for key in _models if key.startswith(f"{run}/")]:
-        del _models[key]
+    stop = warm.stop_of(task.run, task.seconds)
+    stop.check()
+    model: PriceModel = warm.take(task.run, task.output) or PriceModel(task)
+    answer = model.solve(task, stop)
+    warm.keep(task.run, task.output, model)
+    return answer

@@ -131,10 +131,12 @@ class Iteration:
         net.choose(np.union1d(before, chosen))
         order = np.argsort(net.chosen)
         rows = order[np.searchsorted(net.chosen[order], before)]
+        self.Y0 = self.Y0[:, :0].copy()  # the old anchors are not needed any more: their memory is
         self.Y = np.zeros((net.tiles, net.m, WIDTH), dtype=np.float32)
         for t in range(net.tiles):
             used = np.flatnonzero(Y[t].any(axis=1))
             self.Y[t, rows[used]] = Y[t, used]
+        del Y
         self._anchor()
 
     def resume(self, Z: NDArray[np.float32], Y: NDArray[np.float32], steps: int) -> None:

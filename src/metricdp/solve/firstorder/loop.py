@@ -2,7 +2,8 @@
 
 What is done when depends on counts of steps alone, never on the clock, so that the same problem gives the same answer
 on any machine and with any number of threads. Costs are therefore weighed in steps: a lower bound costs about
-three of them, and a repair on all pairs about ``REPAIR_PASSES`` times the ratio of pairs to edges.
+three of them, and a repair on all pairs about ``REPAIR_PASSES`` times the ratio of pairs to edges. Only a time limit
+that is near brings the clock in: for a first private matrix before it is too late, and for the last repair.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricdp.errors import StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.components import ComponentSolution
@@ -21,7 +23,9 @@ from metricdp.solve.firstorder.bounds import certified_bound, loss_rounded_up, m
 from metricdp.solve.firstorder.iterate import Iteration
 from metricdp.solve.firstorder.memory import restore, store
 from metricdp.solve.firstorder.network import Network, first_edges
+from metricdp.solve.firstorder.options import stretch_for
 from metricdp.solve.firstorder.polish import Polisher
+from metricdp.solve.forecast import Forecast
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 FIRST_CHECK, NEXT_CHECK = 40, 1.2  # steps before the first bound, and the factor to the next
-LARGEST_STRETCH, STRETCH_PER_GAP = 0.02, 2.0
 WEIGHTS = (0.3, 2.0)
 REPAIR_PASSES = 60  # of a repair over all pairs, in steps over as many edges
 REPAIR_SHARE = 0.15  # of all steps that repairs may cost
@@ -45,6 +48,8 @@ EXTEND_BY = 0.5  # of the edges, at most
 POLISH_AFTER, POLISH_AGAIN = 250, 1.6  # steps before the bound is polished, and the factor to the next time
 VIOLATED = 1e-5  # probability
 STALLED = 0.02  # of the gap: progress of a bound over a doubling of the steps that is none
+LAST_REPAIR = 1.3  # of the seconds of the repair before: what is left of the time for the last one
+INSURED_AFTER = 0.6  # of the time limit: with less of it left and no private matrix, the first repair does not wait
 JUDGE_AFTER = 6_000  # steps after which it can be told how many more are needed
 
 
@@ -92,7 +97,7 @@ def solve_by_first_order(
         run.keep_pace()
     run.repaired_at = run.iteration.steps
     try:
-        while not run.is_done() and not stop.is_due:
+        while not run.is_done() and run.has_time():
             run.advance()
             run.check()
             if checkpoint is not None:
@@ -103,10 +108,14 @@ def solve_by_first_order(
     progress = run.progress
     if progress.gap > gap and not run.is_repaired:
         run.repair()
-    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    is_complete = progress.gap <= gap or run.is_stalled
-    duals = unit_duals(run.iteration)
-    return ComponentSolution(Z, progress.lower_bound, is_complete, run.iteration.steps, unit_duals=duals)
+    return ComponentSolution(
+        run.raw_rows() if progress.Z is None else progress.Z,
+        progress.lower_bound,
+        progress.gap <= gap or run.is_stalled,
+        run.iteration.steps,
+        unit_duals=None if stop.is_due else unit_duals(run.iteration),
+        is_private=progress.Z is not None,
+    )
 
 
 class Run:
@@ -125,9 +134,9 @@ class Run:
     ) -> None:
         self.polisher, self.most_steps = polisher, most_steps
         self.component, self.options, self.gap, self.trace, self.stop = component, options, gap, trace, stop
-        stretch = min(LARGEST_STRETCH, STRETCH_PER_GAP * gap) if options.stretch is None else options.stretch
+        stretch = stretch_for(gap, options)
         begin = time.perf_counter()
-        network = Network(component, first_edges(component.graph, stretch))
+        network = Network(component, first_edges(component.graph, stretch, is_over=lambda: stop.is_due))
         self.weight = options.weight or _weight(network.exponent)
         self.iteration = Iteration(network, self.weight)
         self.progress = Progress(certified_bound(self.iteration))
@@ -139,6 +148,8 @@ class Run:
         self.stalled_at, self.stalled_bound, self.stalled_loss = 0, 0.0, math.inf
         self._has_stopped = self._nothing_is_violated = False
         self._step_seconds, self._repair_seconds, self._new_steps = 0.0, 0.0, 0
+        self._last_repair_seconds = 0.0
+        self._forecast = Forecast()
         trace.add(
             stage="edges",
             component=component.number,
@@ -160,6 +171,10 @@ class Run:
         progress.extensions = min(progress.extensions, _times(EXTEND_AFTER, EXTEND_AGAIN, steps))
         progress.polishes = min(progress.polishes, _times(POLISH_AFTER, POLISH_AGAIN, steps))
 
+    def has_time(self) -> bool:
+        """Whether there is time for more than one last repair, if that takes as long as the one before."""
+        return self.stop.seconds_left > LAST_REPAIR * self._last_repair_seconds
+
     def is_done(self) -> bool:
         """Whether the gap is reached, or cannot be reached by going on."""
         is_over = self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
@@ -180,7 +195,7 @@ class Run:
         begin = time.perf_counter()
         first = self.iteration.steps
         due = min(math.ceil(FIRST_CHECK * NEXT_CHECK**self.progress.checks), self.options.max_iterations)
-        while self.iteration.steps < due and not self.stop.is_due:
+        while self.iteration.steps < due and self.has_time():
             self.iteration.advance()
         if self.iteration.steps >= due:
             self.progress.checks += 1
@@ -200,7 +215,7 @@ class Run:
             proof = self.polisher.polish(unit_duals(self.iteration)) if self.polisher else None
             if self.polisher is not None and proof is not None:
                 self._raise(self.polisher.bound(proof), proof.arrays())
-        if self._is_repair_due():
+        if self._is_repair_due() or self._is_insurance_due():
             self.repair()
         if self._is_extension_due():
             self._extend()
@@ -234,7 +249,7 @@ class Run:
         if progress.Z is None or not self._new_steps:
             return None
         more = self.iteration.steps * max(progress.gap / max(self.gap, 1e-9) - 1.0, 0.0)
-        return round(more * self._step_seconds / self._new_steps, 1)
+        return self._forecast.checked(more * self._step_seconds / self._new_steps, time.perf_counter())
 
     def _is_polish_due(self) -> bool:
         is_open = self.polisher is not None and self.progress.gap > self.gap
@@ -249,6 +264,11 @@ class Run:
             return cost <= since or (self.iteration.steps >= 2 * FIRST_CHECK and self._has_nearly_met())
         return cost <= REPAIR_SHARE * since or (self.progress.gap <= 1.5 * self.gap and cost <= since)
 
+    def _is_insurance_due(self) -> bool:
+        """Whether so much of the time is gone without any private matrix that the first one cannot wait."""
+        stop = self.stop
+        return self.progress.Z is None and stop.seconds_left < INSURED_AFTER * (stop.time_limit - stop.reserve)
+
     def _has_nearly_met(self) -> bool:
         """Whether what is left to gain is less than the gap.
 
@@ -258,23 +278,27 @@ class Run:
         before = max((value for steps, value in self.bounds if 2 * steps <= self.iteration.steps), default=0.0)
         if bound - before > NEARLY_MET * self.gap * bound:
             return False
-        raw = loss_rounded_up(self.component, self._rows())
+        raw = loss_rounded_up(self.component, self.raw_rows())
         return raw - bound <= self.gap * raw
 
-    def _rows(self) -> NDArray[np.float64]:
+    def raw_rows(self) -> NDArray[np.float64]:
+        """Return the iteration's rows, which are not private."""
         return np.maximum(self.iteration.network.untiled(self.iteration.Z), 0.0)
 
     def repair(self, rows: NDArray[np.float64] | None = None) -> None:
-        """Make the rows private on all pairs, and keep them if they are the best."""
+        """Make the rows private on all pairs, and keep them if they are the best; they are not if time is out."""
         begin = time.perf_counter()
-        Z = private_matrix(
-            self._rows() if rows is None else rows,
-            self.component.graph,
-            self.component.epsilon,
-            costs=self.component.costs,
-            tolerance=REPAIR_TOLERANCE * self.gap,
-            is_due=lambda: self.stop.is_due,
-        )
+        try:
+            Z = private_matrix(
+                self.raw_rows() if rows is None else rows,
+                self.component.graph,
+                self.component.epsilon,
+                costs=self.component.costs,
+                tolerance=REPAIR_TOLERANCE * self.gap,
+                is_over=lambda: self.stop.is_due,
+            )
+        except StoppedError:
+            return
         loss = loss_rounded_up(self.component, Z)
         if rows is None:
             self.own_loss = min(self.own_loss, loss)
@@ -282,7 +306,7 @@ class Run:
             self.progress.upper_bound, self.progress.Z = loss, Z
         self.is_repaired = True
         self.repaired_at = self.iteration.steps
-        self._repair_seconds = time.perf_counter() - begin
+        self._repair_seconds = self._last_repair_seconds = time.perf_counter() - begin
 
     def _is_extension_due(self) -> bool:
         due = EXTEND_AFTER * EXTEND_AGAIN**self.progress.extensions

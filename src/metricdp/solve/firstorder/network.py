@@ -10,10 +10,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.spatial.distance import pdist
 
+from metricdp.metric.closure import never
 from metricdp.metric.thin import thin_edges
 from metricdp.solve.firstorder.tiles import WIDTH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.metric.graph import MdpGraph
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 LARGEST_EXPONENT = 30.0  # a factor exp(-30) is below what float32 rows can show
 SORT_OUTPUTS_UP_TO = 4_000
 SAMPLED_RECORDS = 400  # from which the likeness of outputs is judged
+MOST_COMPARED = 400_000_000  # numbers: pairs of outputs times sampled records; half a second
 SAFETY = 0.99  # of the largest step
 SMALLEST_RANGE = 1e-3  # of the largest range of a record's losses: steps do not grow beyond
 PADDING = 4.0  # costs of outputs that fill up a tile, in units of the largest difference of losses
@@ -105,9 +109,9 @@ class Network:
         return self.m == int((exponent <= LARGEST_EXPONENT).sum())
 
 
-def first_edges(graph: MdpGraph, stretch: float) -> NDArray[np.int64]:
-    """Give the pairs to begin with, as positions."""
-    return np.arange(graph.n_pairs) if stretch == 0 else thin_edges(graph, stretch)
+def first_edges(graph: MdpGraph, stretch: float, *, is_over: Callable[[], bool] = never) -> NDArray[np.int64]:
+    """Return the pairs to begin with, as positions."""
+    return np.arange(graph.n_pairs) if stretch == 0 else thin_edges(graph, stretch, is_over=is_over)
 
 
 def _record_order(graph: MdpGraph, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -121,6 +125,6 @@ def _output_order(costs: NDArray[np.float64]) -> NDArray[np.int64]:
     K = costs.shape[1]
     if not WIDTH < K <= SORT_OUTPUTS_UP_TO:
         return np.arange(K)
-    step = max(1, len(costs) // SAMPLED_RECORDS)
+    step = max(1, len(costs) // min(SAMPLED_RECORDS, MOST_COMPARED // K**2))
     likeness = pdist(costs[::step].T)
     return leaves_list(linkage(likeness, "average", optimal_ordering=K <= 500)).astype(np.int64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from metricdp.errors import InputError
 
 WEIGHTS = (1e-6, 1e6)
+LARGEST_STRETCH, STRETCH_PER_GAP = 0.02, 2.0
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,8 @@ class FirstOrderOptions:
             )
         if self.max_iterations < 1:
             raise InputError(f"max_iterations must be at least 1, got {self.max_iterations}")
+
+
+def stretch_for(gap: float, options: FirstOrderOptions) -> float:
+    """Return how much longer a detour may be that stands for a pair, relatively."""
+    return min(LARGEST_STRETCH, STRETCH_PER_GAP * gap) if options.stretch is None else options.stretch

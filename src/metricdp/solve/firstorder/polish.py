@@ -10,13 +10,13 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from metricdp.errors import SolverError
 from metricdp.solve.bounds import lower_bound
-from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, PriceTask, cone_of, forget_run, price_output
+from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
+from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from metricdp.solve.components import Component
@@ -35,11 +35,8 @@ class Polisher:
     def polish(self, unit_duals: NDArray[np.float64]) -> ConeDuals | None:
         """Return multipliers for these unit-sum duals; None if it had to be broken off."""
         component = self.component
-        objective = (component.costs - unit_duals[:, None]) / component.scale
-        tasks = [
-            PriceTask(f"{self.name}/{k}", k, self.cone, np.ascontiguousarray(objective[:, k]), component.scale)
-            for k in range(component.n_outputs)
-        ]
+        begin_run(self.name, self.stop)
+        tasks = price_tasks(self.name, component, self.cone, unit_duals, self.stop)
         try:
             answers: list[PriceAnswer] | None = self.workers.run(price_output, tasks, self.stop, PriceAnswer.of)
         except SolverError:  # the iterations have their own bound
@@ -53,4 +50,4 @@ class Polisher:
 
     def forget(self) -> None:
         """Drop the warm models."""
-        forget_run(self.name)
+        end_run(self.name)

@@ -1,0 +1,94 @@
+"""One solve in a process of its own: ``python -m benchmarks.alone CASE``; how long it took, and its memory.
+
+The process is a user's: nothing is warmed up in it. Compiled kernels come from the cache, which the first run fills.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.processes import ROOT, forget_peak, held_mb, peak_mb
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method on records drawn from a dataset, with a limit in seconds or in iterations."""
+
+    method: str
+    dataset: str
+    n: int
+    n_outputs: int
+    eta: float
+    epsilon: float
+    gap: float = 0.001
+    limit: float | None = None
+    max_iterations: int = 200_000
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset} {self.n:,} x {self.n_outputs:,}, eta {self.eta:g}, epsilon {self.epsilon:g}"
+
+
+def run_alone(case: Case, *, seconds: float = 3600.0) -> dict[str, Any]:
+    """Run a case in a new process and return what it measured; ``failed`` says why if there is nothing."""
+    words = [sys.executable, "-W", "ignore", "-m", "benchmarks.alone", json.dumps(asdict(case))]
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done in {seconds:g} s"}
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
+        return {"failed": lines[-1][-200:]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def problem_of(case: Case) -> Any:
+    import metricdp as mdp
+    from benchmarks.instances import rome_nodes
+
+    if case.dataset == "rome":
+        nodes = rome_nodes()
+        records = nodes if case.n >= nodes.n else nodes.sample(case.n, seed=0)
+    elif case.dataset == "gothenburg":
+        records = mdp.data.road("gothenburg", n=case.n, seed=0)
+    else:
+        records = {"words": mdp.data.words, "gaussian": mdp.data.gaussian}[case.dataset](n=case.n, seed=0)
+    return mdp.Problem(records, epsilon=case.epsilon, eta=case.eta, outputs=case.n_outputs)
+
+
+def main() -> None:
+    import metricdp as mdp
+    from metricdp.solve.firstorder import FirstOrderOptions, stretch_for
+    from metricdp.solve.memory import expected_peak
+    from metricdp.solve.solve import METHODS
+
+    case = Case(**json.loads(sys.argv[1]))
+    problem = problem_of(case)
+    built, first_order = peak_mb(), FirstOrderOptions(max_iterations=case.max_iterations)
+    before = held_mb()
+    predicted = expected_peak(problem, case.method, METHODS, stretch=stretch_for(case.gap, first_order))
+    forget_peak()
+    clock, processor = time.perf_counter(), time.process_time()
+    result = mdp.solve(problem, method=case.method, gap=case.gap, time_limit=case.limit, first_order=first_order)
+    answer = {
+        "taken": time.perf_counter() - clock,
+        "processor": time.process_time() - processor,
+        "pairs": problem.graph.n_pairs,
+        "built_mb": built,
+        "before_mb": before,
+        "predicted_mb": predicted / 1e6,
+        "peak_mb": max(peak_mb(), built),
+        "status": result.status.value,
+        "solver": result.mechanism.solver,
+        "gap": result.gap,
+    }
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""How long a run will still take, said only when the guess can be trusted."""
+
+from __future__ import annotations
+
+AGREE = 2.0  # the factor within which guesses have to agree
+IN_A_ROW = 3  # guesses that have to agree
+
+
+class Forecast:
+    """Guesses of the time left, each compared with what those before it foretold.
+
+    A guess of s seconds at time t says that the end comes at t + s. It is believed when this one and the two before,
+    each less the time that has passed since, are within a factor of two of one another; otherwise the time left is
+    unknown.
+
+    Examples
+    --------
+    >>> forecast = Forecast()
+    >>> [forecast.checked(left, now) for left, now in ((100.0, 0.0), (95.0, 10.0), (80.0, 20.0), (7787.0, 30.0))]
+    [None, None, 80.0, None]
+    """
+
+    def __init__(self) -> None:
+        self._ends: list[float] = []
+
+    def checked(self, seconds_left: float, now: float) -> float | None:
+        """Return ``seconds_left`` if it agrees with the guesses before it, or is 0; None otherwise."""
+        self._ends = [*self._ends[1 - IN_A_ROW :], now + seconds_left]
+        left = [max(end - now, 0.0) for end in self._ends]
+        if seconds_left > 0.0 and (len(left) < IN_A_ROW or max(left) > AGREE * min(left)):
+            return None
+        return round(seconds_left, 1)
