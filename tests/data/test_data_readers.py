@@ -76,9 +76,12 @@ def test_geojson_points(write):
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("[1]", "no list of features"),
+        ("{", "is not GeoJSON"),
+        ('{"name":' + "[" * 100_000, "is not GeoJSON"),
+        ("[1]", "FeatureCollection of Points was expected"),
+        ("{}", "no list of features"),
+        (" \n", "is empty"),
+        ('{"crs": {"name": "EPSG:3006"}, "features": []}', "convert it to degrees"),
         (collection(), "no features"),
         (collection({"geometry": {"type": "LineString", "coordinates": []}}), "GraphML"),
         (collection({"geometry": {"type": "Polygon", "coordinates": []}}), "geometry Polygon"),

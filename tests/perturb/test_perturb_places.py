@@ -17,7 +17,8 @@ from rich.console import Console
 
 import metricdp as mdp
 from metricdp.cli import perturbing
-from metricdp.interfaces import batches, perturb_file, streams
+from metricdp.data.readers import streams, tables
+from metricdp.interfaces import batches, perturb_file
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +239,8 @@ def test_streets_cannot_snap(tmp_path):
 @pytest.mark.parametrize("suffix", ["csv", "geojson"])
 def test_memory_does_not_grow_with_the_file(city, tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(streams, "CHARACTERS_AT_ONCE", 1 << 12)
-    monkeypatch.setattr(batches, "ROWS_AT_ONCE", 64)
+    for module in (batches, tables):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 64)
     source, target = tmp_path / f"in.{suffix}", tmp_path / f"out.{suffix}"
     peaks, seen = [], []
     for n_rows in (400, 4_000):
