@@ -87,7 +87,7 @@ def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: flo
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
     with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
         for table in csv_tables(source):
-            allowance.take(3 * BYTES_PER_NUMBER * table.n_rows)
+            allowance.take(5 * BYTES_PER_NUMBER * table.n_rows)
             parts.append(_streets_of(table, nodes))
     edges = np.concatenate([ends for ends, _ in parts])
     lengths = np.concatenate([length for _, length in parts])
