@@ -171,6 +171,27 @@ def test_edited_metadata(path, change, part):
     assert part in refused(path)
 
 
+def test_a_header_that_names_something_twice_is_refused(path):
+    """Readers differ in which one they take: what is certified must be what others read."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    for name in ('"__metadata__"', '"table"', '"epsilon"'):
+        text = data[8 : 8 + length].decode()
+        place = text.index(name)
+        text = text[:place] + f"{name}: null, " + text[place:]
+        path.write_bytes(struct.pack("<Q", len(text)) + text.encode() + data[8 + length :])
+        assert f"{name[1:-1]}' twice" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": "0x1." + "0" * 100_000 + "p+0"}, {"format": "x" * 100_000}, {"x" * 100_000: ""}]
+)
+def test_messages_about_damaged_files_are_short(path, change):
+    metadata, tensors = unpack(path)
+    pack(path, {**metadata, **change}, tensors)
+    assert len(refused(path)) < 1000
+
+
 def test_a_larger_claim_than_the_table_holds_is_refused(path):
     """Metadata edited to a stronger guarantee, hashes put right: the certificate decides."""
     metadata, tensors = unpack(path)

@@ -116,7 +116,7 @@ def solve_command(
             listener=progress,
         )
     if output is not None:
-        save(result.mechanism, output, losses=problem.loss, loss_name=problem.loss_name)
+        save(result.mechanism, output)
     if trace is not None:
         write_whole(trace, (result.trace.json_lines() + "\n").encode())
     if as_json:
