@@ -281,8 +281,8 @@ def _checked_metadata(source: Path, metadata: object, tensors: dict[str, NDArray
         raise FileFormatError(f"{source} is not a mechanism file: it has no metadata")
     if metadata.get("format") != FORMAT:
         raise FileFormatError(
-            f"{source} has format {_short(repr(metadata.get('format')))}, this version reads {FORMAT!r}: use a matching "
-            "metricdp"
+            f"{source} has format {_short(repr(metadata.get('format')))}, this version reads {FORMAT!r}: use a "
+            "matching metricdp"
         )
     missing = [key for key in METADATA if key not in metadata]
     unknown = sorted(set(metadata) - {*METADATA, *OPTIONAL_METADATA})

@@ -86,7 +86,7 @@ class Table:
 def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table]:
     """Return the rows of a CSV file in tables of some thousand each, at least one; blank lines are passed over."""
     lines_of_row = _LinesOfRow(source)
-    reader = csv.reader(lines_of_row)
+    reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
     names: list[str] = []
     width, first_line, rows_at_once = 0, 0, 1
     rows: list[list[str]] = []
@@ -94,7 +94,7 @@ def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table
     try:
         for row in reader:
             lines_of_row.n_characters = 0
-            if not row:
+            if not row or not (width or "".join(row).strip()):
                 continue
             if not width:
                 width, first_line = len(row), reader.line_num

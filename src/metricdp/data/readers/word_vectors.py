@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BYTES_PER_WORD = BYTES_PER_RECORD + 120  # it is also in a table with its line
 WORDS_AT_ONCE = 1024
+MOST_DIGITS = 1000  # of a count, however wrong: beyond 4,300 Python refuses
 
 
 def read_word_vectors(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
@@ -78,7 +79,7 @@ def _numbered_lines(source: TextSource) -> Iterator[tuple[int, str]]:
 
 
 def _header(cells: list[str]) -> tuple[int, int] | None:
-    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() for cell in cells):
+    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) <= MOST_DIGITS for cell in cells):
         return int(cells[0]), int(cells[1])
     return None
 
