@@ -63,7 +63,7 @@ def members(head: bytes, piece: bytes, n: int) -> bytes:
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(streams, "CHARACTERS_AT_ONCE", 1 << 12)
+    monkeypatch.setattr(streams, "BYTES_AT_ONCE", 1 << 12)
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 64)
 
 

@@ -7,6 +7,7 @@ memory that is taken, so that reading ends with one clear line before the memory
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import os
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     """Called after each piece with the file that is read and the number of reports so far."""
 
 GZIP_MAGIC = b"\x1f\x8b"
-BYTES_AT_ONCE = 1 << 16
-CHARACTERS_AT_ONCE = 1 << 18
+BYTES_AT_ONCE = 1 << 17
 LONGEST_LINE = 1 << 24  # characters
 MOST_RATIO = 50.0  # unpacked bytes for each packed one
 ALWAYS_UNPACKED = 16_000_000  # bytes that a packed file may hold whatever its size
@@ -164,18 +164,19 @@ class TextSource(ByteSource):
         super().__init__(path, most_ratio=most_ratio)
         self.line, self.is_secret, self._newline = 1, is_secret, newline
         # a byte that is no text becomes half a character, which is found below with its line
-        self._text = io.TextIOWrapper(self._bytes, encoding="utf-8-sig", errors="surrogateescape", newline=newline)
-
-    def __exit__(self, *exception: object) -> None:
-        self._text.close()
-        super().__exit__(*exception)
+        decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True) if newline is None else decoder
 
     def read(self) -> str:
-        """Give the next piece of text; empty at the end."""
-        try:
-            text = self._text.read(CHARACTERS_AT_ONCE)
-        except UNREADABLE as error:
-            raise self._unreadable(error) from None
+        """Give the next piece of text, as soon as there is any; empty at the end."""
+        text, is_more = "", True
+        while is_more and not text:
+            try:
+                piece = self._bytes.read1(BYTES_AT_ONCE)  # a pipe gives what it has
+            except UNREADABLE as error:
+                raise self._unreadable(error) from None
+            is_more = bool(piece)
+            text = self._decoder.decode(piece, final=not is_more)
         broken = NO_TEXT.search(text)
         if broken is not None:
             line = self.line + text.count("\n", 0, broken.start())
@@ -211,7 +212,7 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object) -> int:
-        # one system call at most: a pipe gives what it has
+        # one system call at most: a pipe may have no more for long
         taken = cast("io.BufferedReader", self._file).readinto1(cast("bytearray", buffer))
         self.n += taken
         return taken
