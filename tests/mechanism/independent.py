@@ -125,7 +125,7 @@ def violation(mechanism, *, rounding: float = 0.0) -> str:
     for i, j, distance in pairs:
         exponent = Fraction(mechanism.epsilon) * distance * (1 + Fraction(rounding))
         # entries that are far below the bound in floats need no fractions
-        rough = math.exp(min(float(exponent), 64.0)) * (1 - 1e-9)
+        rough = math.exp(float(min(exponent, Fraction(64)))) * (1 - 1e-9)
         doubtful = [(a, b) for a, b in zip(rows[i], rows[j], strict=True) if max(a, b) > rough * min(a, b)]
         if not doubtful:
             continue
