@@ -204,13 +204,17 @@ def _decide_exactly(
 
 def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Give E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
-    values, place = np.unique(distances[p], return_inverse=True)
-    limbs = np.zeros((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
+    limbs = np.zeros((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
+    needed = np.zeros(len(distances), dtype=bool)
+    needed[p] = True
+    values, place = np.unique(distances[needed], return_inverse=True)
+    digits = np.zeros((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
     for column, distance in enumerate(values.tolist()):
         is_enough = epsilon * distance > ALWAYS_ENOUGH
         enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(epsilon, distance)
-        limbs[:, column] = [enclosure >> (32 * limb) & 0xFFFFFFFF for limb in range(ENCLOSURE_LIMBS)]
-    return limbs[:, place]
+        digits[:, column] = [enclosure >> (32 * limb) & 0xFFFFFFFF for limb in range(ENCLOSURE_LIMBS)]
+    limbs[:, needed] = digits[:, place]
+    return limbs[:, p]
 
 
 def exceeds(x: NDArray[np.uint64], y: NDArray[np.uint64], enclosures: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Pairs = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
-ROWS_AT_ONCE = 4096  # records whose neighbours are looked for at one time
+ROWS_AT_ONCE = 1024  # records whose neighbours are looked for at one time
+PAIRS_AT_ONCE = 1 << 18
 MOST_HUGE = 20_000  # records that are compared one by one
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
 LARGEST_FOR_TREE, SMALLEST_FOR_TREE = 1e100, 1e-140  # squares of other numbers overflow, or lose digits, in the tree
@@ -154,7 +155,7 @@ class CoordinateMetric(Metric):
                 yield part[below <= eta]
 
     def _near_in_parts(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
-        """Yield all pairs i < j within a hair more than ``eta``, some millions at a time at most."""
+        """Yield all pairs i < j within a hair more than ``eta``, at most `PAIRS_AT_ONCE` (or one record's) at a time."""
         search = self._search(points, eta)
         if search is None:
             yield from self._near_by_blocks(points, eta)
@@ -166,7 +167,7 @@ class CoordinateMetric(Metric):
         while waiting:
             rows = waiting.pop()
             part = cKDTree(tree.data[rows])
-            if len(rows) > 1 and part.count_neighbors(tree, reach, p=self._norm) > CHUNK_ENTRIES:
+            if len(rows) > 1 and part.count_neighbors(tree, reach, p=self._norm) > PAIRS_AT_ONCE:
                 waiting += [rows[::2], rows[1::2]]
                 continue
             hits = part.sparse_distance_matrix(tree, reach, p=self._norm, output_type="ndarray")
@@ -196,7 +197,7 @@ class CoordinateMetric(Metric):
                 f"(limit {MOST_HUGE}): give coordinates in a larger unit"
             )
         reach = eta * (1.0 + TREE_ROUNDING) + SMALLEST_FOR_TREE
-        n_blocks = -(-n * n * (dimension if is_huge else 1) // CHUNK_ENTRIES)
+        n_blocks = -(-n * n * (dimension if is_huge else 1) // PAIRS_AT_ONCE)
         for first in range(min(n_blocks, n)):
             rows = np.arange(first, n, min(n_blocks, n))
             if is_huge:  # squares would overflow

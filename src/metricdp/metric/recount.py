@@ -57,7 +57,7 @@ def recount_fault(records: Records, graph: MdpGraph, eta: float, metric: Coordin
         place = np.searchsorted(stored_keys, keys)
         is_stored = np.zeros(len(keys), dtype=bool)
         is_stored[place < graph.n_pairs] = stored_keys[place[place < graph.n_pairs]] == keys[place < graph.n_pairs]
-        for i, j in pairs[~is_stored].tolist():
+        for i, j in pairs[~is_stored]:  # mostly none, and one is enough
             if _may_be_within(records.coordinates[i], records.coordinates[j], eta, metric.name):
                 return f"records {i} and {j} are within eta = {eta!r} but not among the protected pairs"
     return ""
