@@ -155,7 +155,7 @@ class CoordinateMetric(Metric):
                 yield part[below <= eta]
 
     def _near_in_parts(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
-        """Yield all pairs i < j within a hair more than ``eta``, at most `PAIRS_AT_ONCE` (or one record's) at a time."""
+        """Yield all pairs i < j within a hair more than ``eta``, `PAIRS_AT_ONCE` (or one record's) at a time."""
         search = self._search(points, eta)
         if search is None:
             yield from self._near_by_blocks(points, eta)
