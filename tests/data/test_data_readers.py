@@ -76,9 +76,12 @@ def test_geojson_points(write):
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("[1]", "no list of features"),
+        ("{", "is not GeoJSON"),
+        ('{"name":' + "[" * 100_000, "is not GeoJSON"),
+        ("[1]", "FeatureCollection of Points was expected"),
+        ("{}", "no list of features"),
+        (" \n", "is empty"),
+        ('{"crs": {"name": "EPSG:3006"}, "features": []}', "convert it to degrees"),
         (collection(), "no features"),
         (collection({"geometry": {"type": "LineString", "coordinates": []}}), "GraphML"),
         (collection({"geometry": {"type": "Polygon", "coordinates": []}}), "geometry Polygon"),
@@ -276,9 +279,17 @@ def test_a_missing_file_is_said_before_its_suffix(tmp_path):
 def test_records_pass_through_and_arrays_are_vectors():
     records = Records([[1.0, 2.0]])
     assert as_records(records) is records
-    for rows in (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]], ((1.0, 2.0), (3.0, 4.0))):
+    for rows in (np.array([[1, 2], [3, 400]]), [[1, 2], [3, 400]], ((1.0, 2.0), (3.0, 400.0))):
         made = as_records(rows)
-        assert (made.kind, made.coordinates.tolist()) == ("vectors", [[1.0, 2.0], [3.0, 4.0]])
+        assert (made.kind, made.coordinates.tolist()) == ("vectors", [[1.0, 2.0], [3.0, 400.0]])
+
+
+@pytest.mark.parametrize("rows", [np.array([[57.7, 11.97], [57.71, 11.98]]), [[0, 0]], [(-90.0, 180.0)]])
+def test_two_columns_that_could_be_degrees_are_never_taken_silently(rows):
+    with pytest.raises(InputError, match="kind='places' or kind='vectors'"):
+        as_records(rows)
+    assert as_records(rows, kind="places").kind == "places"
+    assert as_records(rows, kind="vectors").kind == "vectors"
 
 
 def test_frames_have_the_columns_of_csv_files():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from tests.conftest import DATASETS, small_problem
@@ -9,7 +12,7 @@ from tests.mechanism.test_files import pack, unpack
 
 import metricdp as mdp
 from metricdp.evaluate import attack, compare, rebuild
-from metricdp.mechanism.files import load_losses, save
+from metricdp.mechanism.files import save
 from metricdp.mechanism.mechanism import table_loss
 
 
@@ -26,12 +29,38 @@ def solved():
     return problem, mdp.solve(problem, gap=1e-6).mechanism
 
 
+def without_losses(mechanism, path):
+    """A file as earlier versions wrote it."""
+    mechanism.save(path)
+    metadata, tensors = unpack(path)
+    del metadata["loss_name"], tensors["losses"]
+    pack(path, metadata, tensors)
+
+
+def test_a_mechanism_keeps_the_losses_that_it_was_made_for(path, solved):
+    """Without them `evaluate` would guess another loss; so what is saved, loaded and saved again has them."""
+    problem, mechanism = solved
+    assert mechanism.losses is problem.loss  # not a copy
+    mechanism.save(path)
+    for _ in range(2):
+        again = mdp.load(path)
+        assert np.array_equal(again.losses, problem.loss)
+        assert again.loss_name == problem.loss_name
+        assert rebuild(path).is_own_loss
+        again.save(path)
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        again.losses.setflags(write=True)
+    for copied in (copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))):  # noqa: S301
+        assert np.array_equal(copied.losses, problem.loss)
+    remapped = mdp.evaluate.remap(mechanism, problem)
+    assert np.array_equal(remapped.losses, problem.loss)
+
+
 def test_stored_losses_come_back(path, solved):
     problem, mechanism = solved
     save(mechanism, path, losses=problem.loss, loss_name="my loss")
-    losses, name = load_losses(path)
-    assert np.array_equal(losses, problem.loss)
-    assert name == "my loss"
+    assert np.array_equal(mdp.load(path).losses, problem.loss)
+    assert mdp.load(path).loss_name == "my loss"
     found = rebuild(path)
     assert np.array_equal(found.mechanism.table, mechanism.table)
     assert np.array_equal(found.problem.loss, problem.loss)
@@ -41,11 +70,13 @@ def test_stored_losses_come_back(path, solved):
 
 
 def test_files_without_losses_are_as_before(path, solved):
-    solved[1].save(path)
+    without_losses(solved[1], path)
+    again = mdp.load(path)
+    assert again.losses is None
+    again.save(path)
     metadata, tensors = unpack(path)
     assert "losses" not in tensors
     assert "loss_name" not in metadata
-    assert load_losses(path) is None
 
 
 @pytest.mark.parametrize(
@@ -63,16 +94,15 @@ def test_spoiled_losses_are_refused(path, solved, losses, part):
     metadata, tensors = unpack(path)
     pack(path, metadata, {**tensors, "losses": losses})
     with pytest.raises(mdp.FileFormatError, match=part):
-        load_losses(path)
+        mdp.load(path)
 
 
 def test_changed_losses_are_noticed(path, solved):
     save(solved[1], path, losses=solved[0].loss)
     metadata, tensors = unpack(path)
     pack(path, metadata, {**tensors, "losses": tensors["losses"] + 1.0}, seal=False)
-    for read in (mdp.load, load_losses):
-        with pytest.raises(mdp.FileFormatError, match="hash does not match"):
-            read(path)
+    with pytest.raises(mdp.FileFormatError, match="hash does not match"):
+        mdp.load(path)
 
 
 def test_bad_losses_are_not_written(path, solved):
@@ -87,7 +117,7 @@ def test_usual_losses_are_recognised(path, dataset):
         small_problem(dataset, seed=3).records, epsilon=1.0, eta=3.0, outputs=6, seed=0
     )
     mechanism = mdp.solve(problem, gap=1e-6).mechanism
-    mechanism.save(path)
+    without_losses(mechanism, path)
     found = rebuild(path)
     assert found.is_own_loss
     assert "recognised" in found.loss_source
@@ -97,7 +127,7 @@ def test_usual_losses_are_recognised(path, dataset):
 
 
 def test_a_loss_that_is_not_in_the_file_is_said_to_be_missing(path, solved):
-    solved[1].save(path)
+    without_losses(solved[1], path)
     found = rebuild(path)
     assert not found.is_own_loss
     assert "IN PLACE OF" in found.loss_source
@@ -113,7 +143,7 @@ def test_a_metric_that_is_not_in_the_file(path):
     matrix = np.abs(np.arange(5)[:, None] - np.arange(5)[None, :]).astype(float)
     problem = mdp.Problem(np.arange(5.0), epsilon=1.0, eta=1.0, outputs=5, metric=matrix, loss=matrix)
     mechanism = mdp.solve(problem, gap=1e-6).mechanism
-    mechanism.save(path)
+    without_losses(mechanism, path)
     with pytest.raises(mdp.InputError, match="holds no losses.*'matrix'.*--loss"):
         rebuild(path)
     save(mechanism, path, losses=problem.loss)

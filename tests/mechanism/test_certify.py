@@ -17,7 +17,7 @@ from tests.conftest import DATASETS, small_problem
 from tests.mechanism.independent import exp_bounds, is_private
 
 import metricdp as mdp
-from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, check_privacy, exp_enclosure
+from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, check_privacy, exceeds, exp_enclosure
 
 TOTAL = 1 << 63
 PAIR = np.array([[0, 1]], dtype=np.int32)
@@ -100,6 +100,46 @@ def test_sharp_to_one_unit(exponent):
         broken = check_two([larger + 1, rest - 1], [smaller, TOTAL - smaller], exponent, 1.0)
         assert not broken.certified
         assert broken.n_decided_exactly > 0
+
+
+def limbs(enclosures):
+    return np.array([[e >> (32 * limb) & 0xFFFFFFFF for e in enclosures] for limb in range(5)], dtype=np.uint64)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_comparisons_in_limbs_are_those_of_whole_numbers(seed):
+    """Weights and factors of all lengths, with all bits set too, and the weights on both sides of the bound."""
+    generator = np.random.default_rng(seed)
+
+    def number(bits):
+        length = int(generator.integers(0, bits + 1))
+        value = int.from_bytes(generator.bytes(bits // 8 + 1), "little") >> (8 * (bits // 8 + 1) - length)
+        return (1 << length) - 1 if generator.random() < 0.2 else value
+
+    rows = []
+    for _ in range(40):
+        enclosure, y = min(2**96 + number(160), 2**160 - 1), min(number(64), TOTAL)
+        edge = enclosure * y >> 96
+        rows += [(min(max(x, 0), 2**64 - 1), y, enclosure) for x in (edge - 1, edge, edge + 1, number(64))]
+    x, y, enclosure = zip(*rows, strict=True)
+    found = exceeds(np.array(x, dtype=np.uint64), np.array(y, dtype=np.uint64), limbs(enclosure))
+    assert found.tolist() == [a << 96 > e * b for a, b, e in rows]
+
+
+def test_only_doubtful_entries_are_decided_by_integers():
+    """One entry of a hundred is at its limit: one comparison, not two hundred."""
+    table = np.full((2, 100), TOTAL // 100, dtype=np.uint64)
+    table[:, 1] = 2**50
+    table[0, 1] = largest_allowed(2**50, 1.0, 1.0)
+    table[:, 0] += np.uint64(TOTAL) - table.sum(axis=1, dtype=np.uint64)
+    check = check_privacy(table, PAIR, np.ones(1), 1.0)
+    assert (check.certified, check.n_decided_exactly, check.n_cleared_by_filter) == (True, 1, 199)
+
+
+def test_equal_rows_at_distance_zero_need_no_integers():
+    table = np.full((2, 2), TOTAL // 2, dtype=np.uint64)
+    check = check_privacy(table, PAIR, np.zeros(1), 1.0)
+    assert (check.certified, check.n_decided_exactly) == (True, 0)
 
 
 def test_mutations_of_tight_entries_are_all_rejected():

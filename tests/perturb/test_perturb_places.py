@@ -17,7 +17,8 @@ from rich.console import Console
 
 import metricdp as mdp
 from metricdp.cli import perturbing
-from metricdp.interfaces import batches, perturb_file, streams
+from metricdp.data.readers import streams, tables
+from metricdp.interfaces import batches, perturb_file
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +144,7 @@ def test_geojson_features_by_their_ids(perturb, tmp_path):
 
 @pytest.mark.parametrize("size", [1, 5, 64])
 def test_geojson_in_small_pieces(city, tmp_path, monkeypatch, size):
-    monkeypatch.setattr(streams, "CHARACTERS_AT_ONCE", size)
+    monkeypatch.setattr(streams, "BYTES_AT_ONCE", size)
     features = [feature(11.97, 57.70 + 0.01 * (row % 3), n=row) for row in range(9)]
     document = {"n": 123, "features": features, "end": 456}
     (tmp_path / "in.geojson").write_text(json.dumps(document, indent=1))
@@ -237,8 +238,9 @@ def test_streets_cannot_snap(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "geojson"])
 def test_memory_does_not_grow_with_the_file(city, tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(streams, "CHARACTERS_AT_ONCE", 1 << 12)
-    monkeypatch.setattr(batches, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(streams, "BYTES_AT_ONCE", 1 << 12)
+    for module in (batches, tables):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 64)
     source, target = tmp_path / f"in.{suffix}", tmp_path / f"out.{suffix}"
     peaks, seen = [], []
     for n_rows in (400, 4_000):

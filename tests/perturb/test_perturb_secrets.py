@@ -18,10 +18,10 @@ import pytest
 
 import metricdp as mdp
 from metricdp.cli import main
+from metricdp.data.readers.features import Feature
 from metricdp.errors import show_values
 from metricdp.interfaces import perturb_column, perturb_file, perturb_frame, perturb_text
 from metricdp.interfaces.batches import Batch
-from metricdp.interfaces.features import Feature
 from metricdp.interfaces.snapping import draw_points
 from metricdp.mechanism.memoize import memoize
 

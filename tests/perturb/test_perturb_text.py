@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import metricdp as mdp
-from metricdp.interfaces import perturb_text, streams
+from metricdp.data.readers import streams
+from metricdp.interfaces import perturb_text
 from metricdp.interfaces.text import MASK
 
 VOCABULARY = ["alpha", "beta", "don't", "well", "known", "u.s.", "7", "Ärger", "new york", "lonely"]
@@ -125,7 +126,7 @@ def test_nothing_but_the_vocabulary_ever_comes_out(mechanism, tmp_path, text, po
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 def test_pieces_cut_no_word(mechanism, tmp_path, monkeypatch, size):
-    monkeypatch.setattr(streams, "CHARACTERS_AT_ONCE", size)
+    monkeypatch.setattr(streams, "BYTES_AT_ONCE", size)
     text = "alpha  beta\nwell-known\n\ndon't Bob, 7\u2003alpha"
     assert perturbed(mechanism, tmp_path, text, unknown="mask")[0] == (
         f"alpha beta\nwell known\n\ndon't {MASK} 7 alpha"
@@ -133,7 +134,7 @@ def test_pieces_cut_no_word(mechanism, tmp_path, monkeypatch, size):
 
 
 def test_memory_does_not_grow_with_the_text(private, tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "CHARACTERS_AT_ONCE", 1 << 12)
+    monkeypatch.setattr(streams, "BYTES_AT_ONCE", 1 << 12)
     peaks = []
     for n_lines in (2_000, 40_000):
         (tmp_path / "in.txt").write_text("alpha beta, gamma delta\n" * n_lines)

@@ -53,6 +53,19 @@ def test_arrays_and_frames_are_taken_as_they_are():
     assert (frame.metric.name, frame.graph.n_pairs) == ("haversine", 1)
 
 
+def test_an_array_of_degrees_is_never_silently_euclidean():
+    """A budget per km would be spent per degree, some hundred times as far."""
+    degrees = np.array([[57.7, 11.97], [57.71, 11.97]])
+    with pytest.raises(mdp.InputError, match="could be latitude and longitude"):
+        mdp.Problem(degrees, epsilon=10.0, eta=2.0)
+    named = {name: mdp.Problem(degrees, epsilon=1.0, eta=2.0, metric=name) for name in ("haversine", "euclidean")}
+    assert named["haversine"].records.kind == "places"
+    assert named["haversine"].graph.distances == pytest.approx([1.112], rel=1e-3)
+    assert named["euclidean"].graph.distances == pytest.approx([0.01])
+    own = mdp.Problem(degrees, epsilon=1.0, eta=2.0, metric=lambda a, b: float(abs(a - b).sum()))
+    assert own.records.kind == "vectors"
+
+
 def test_all_faults_are_reported_together():
     with pytest.raises(mdp.InputError) as caught:
         mdp.Problem(mdp.data.grid(2, 2), epsilon=-1, eta=math.nan, outputs=7, metric="cosine", seed=-3)

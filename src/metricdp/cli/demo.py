@@ -29,7 +29,7 @@ def demo(as_json: JsonOption = False) -> None:
     problem = Problem(road("gothenburg", n=300, seed=0), epsilon=10.0, eta=1.5, outputs=50, seed=0)
     with ProgressLine(err, "solving") as progress:
         result = solve(problem, gap=1e-4, listener=progress)
-    save(result.mechanism, DEMO_FILE, losses=problem.loss, loss_name=problem.loss_name)
+    save(result.mechanism, DEMO_FILE)
     write_explorer(
         DEMO_PAGE,
         result.mechanism,

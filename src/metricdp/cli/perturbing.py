@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 
 from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
+from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
 from metricdp.interfaces.budget import budget, scope_lines
 from metricdp.interfaces.files import perturb_file
-from metricdp.interfaces.streams import TextSource
 from metricdp.interfaces.text import perturb_text
 from metricdp.mechanism.files import load
 from metricdp.mechanism.ledger import Ledger

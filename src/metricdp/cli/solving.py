@@ -83,7 +83,7 @@ def solve_command(
         },
     )
     seed = _whole(seed)
-    all_records = named(source, streets=streets, seed=seed)
+    all_records = named(source, streets=streets, seed=seed, memory_limit=memory_limit)
     chosen_records = chosen(all_records, records, seed=seed)
     if prior is not None:
         chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
@@ -116,7 +116,7 @@ def solve_command(
             listener=progress,
         )
     if output is not None:
-        save(result.mechanism, output, losses=problem.loss, loss_name=problem.loss_name)
+        save(result.mechanism, output)
     if trace is not None:
         write_whole(trace, (result.trace.json_lines() + "\n").encode())
     if as_json:

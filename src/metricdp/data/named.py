@@ -21,8 +21,10 @@ DEFAULT_ETA = {"road": 0.5, "grid": 2.0, "words": WORDS_ETA, "gaussian": 2.0}
 KNOWN = "road:gothenburg, grid:ROWSxCOLUMNS, words, gaussian, or the path of a file"
 
 
-def named(source: str, *, streets: str | None = None, seed: int = 0) -> Records:
-    """Give all records of a shipped data set or of a file, with its streets if a file of them is named.
+def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limit: float | None = None) -> Records:
+    """Return all records of a shipped data set or of a file, with its streets if a file of them is named.
+
+    Reading a file may take ``memory_limit`` gigabytes, by default half of what is free.
 
     Examples
     --------
@@ -31,7 +33,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0) -> Records:
     """
     family, _, detail = source.partition(":")
     if is_there(source) or family not in DEFAULT_ETA:
-        return _from_file(source, streets)
+        return _from_file(source, streets, memory_limit)
     if streets is not None:
         raise InputError(f"--streets {streets} goes with a file of places, not with {source}")
     if family == "grid":
@@ -64,13 +66,13 @@ def file_named(option: str, value: str, *words: str) -> str:
     return value
 
 
-def _from_file(source: str, streets: str | None) -> Records:
+def _from_file(source: str, streets: str | None, memory_limit: float | None) -> Records:
     if not is_there(source):
         raise InputError(f"unknown dataset {source!r}, and no such file: use {KNOWN}")
-    records = read_records(source)
+    records = read_records(source, memory_limit=memory_limit)
     if streets is None:
         return records
-    return records.with_streets(read_streets(streets, records))
+    return records.with_streets(read_streets(streets, records, memory_limit=memory_limit))
 
 
 def _grid(detail: str, source: str) -> Records:

@@ -70,7 +70,8 @@ class Records(FrozenArrays):
         faults = Faults("records")
         _check_coordinates(points, kind, faults)
         names = tuple(str(i) for i in (range(n) if ids is None else ids))
-        _check_ids(names, n, faults)
+        if ids is not None:  # row numbers are unique, and looking takes as much memory as they do
+            _check_ids(names, n, faults)
         weights = _as_prior(prior, n, faults)
         nodes = None if street_nodes is None else frozen(street_nodes, np.int64)
         if (streets is None) != (nodes is None):

@@ -15,7 +15,7 @@ import numpy as np
 from metricdp.data.records import Records
 from metricdp.data.road import CITIES, road
 from metricdp.errors import InputError
-from metricdp.mechanism.files import load, load_losses
+from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import table_loss
 from metricdp.mechanism.scope import can_be_recomputed
 from metricdp.metric.distances import CoordinateMetric, Metric
@@ -91,9 +91,9 @@ def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt
         return Rebuilt(
             mechanism, _problem(mechanism, losses, name), f"{name}, as asked for", _is_own(mechanism, losses)
         )
-    stored = load_losses(path)
-    if stored is not None:
-        return Rebuilt(mechanism, _problem(mechanism, *stored), f"{stored[1]}, from the file", True)
+    if mechanism.losses is not None:
+        own = _problem(mechanism, mechanism.losses, mechanism.loss_name)
+        return Rebuilt(mechanism, own, f"{mechanism.loss_name}, from the file", True)
     for name, make in _candidates(mechanism):
         tried = _made(make)
         if tried is not None and _is_own(mechanism, tried):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.data.readers.columns import find_columns, listed
-from metricdp.data.readers.tables import Table
+from metricdp.data.readers.features import features
+from metricdp.data.readers.tables import ROWS_AT_ONCE, csv_tables
 from metricdp.data.writing import NUMBER, plain_cell
-from metricdp.errors import FileFormatError, InputError, revealed
-from metricdp.interfaces.features import features
+from metricdp.errors import InputError, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from metricdp.interfaces.streams import TextSource
+    from metricdp.data.readers.streams import TextSource
+    from metricdp.data.readers.tables import Table
     from metricdp.mechanism.mechanism import Mechanism
 
-ROWS_AT_ONCE = 4096
 USUAL_NAMES = frozenset(("id", "lat", "latitude", "lon", "lng", "long", "longitude", "x", "x0", "x1"))
 
 
@@ -43,7 +42,7 @@ def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *
     """Give the rows of a CSV file, by their column id or by their coordinates."""
     known = frozenset(mechanism.records.ids)
     columns: _Columns | None = None
-    for table in _tables(source):
+    for table in csv_tables(source):
         if columns is None:
             columns = _Columns.of(table, mechanism, keep, are_places=are_places)
         kept = [table.columns[column] for column in columns.kept]
@@ -102,43 +101,6 @@ class _Columns:
         if true is not None:
             raise InputError(f"--keep {true} would write the true record beside its report: leave it out")
         return cls(coordinates, kept)
-
-
-def _tables(source: TextSource) -> Iterator[Table]:
-    """Give the file in tables of some thousand rows with the same names; blank lines are passed over."""
-    reader = csv.reader(source.lines())
-    header: list[str] | None = None
-    header_line, rows, lines, n_rows = 0, [], [], 0
-    try:
-        for row in reader:
-            if not row:
-                continue
-            if header is None:
-                header, header_line = [name.strip() for name in row], reader.line_num
-                continue
-            if len(row) != len(header):
-                raise FileFormatError(
-                    f"{source.path}, line {reader.line_num} has {len(row)} cells, but line {header_line} has "
-                    f"{len(header)}: give every line the same number of cells"
-                )
-            rows.append(row)
-            lines.append(reader.line_num)
-            if len(rows) == ROWS_AT_ONCE:
-                yield _table(source, header, rows, lines)
-                n_rows += len(rows)
-                rows, lines = [], []
-    except csv.Error as error:
-        raise FileFormatError(f"{source.path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
-    if header is None:
-        raise InputError(f"{source.path} is empty: give a file with at least one record")
-    if not rows and not n_rows:
-        raise InputError(f"{source.path} has a header but no rows: give at least one record")
-    if rows:
-        yield _table(source, header, rows, lines)
-
-
-def _table(source: TextSource, header: list[str], rows: list[list[str]], lines: list[int]) -> Table:
-    return Table(str(source.path), tuple(header), tuple(zip(*rows, strict=True)), lines, is_secret=True)
 
 
 def _check_header(table: Table, mechanism: Mechanism) -> None:

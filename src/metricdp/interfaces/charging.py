@@ -18,9 +18,9 @@ from metricdp.mechanism.store import normal_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from metricdp.data.readers.streams import TextSource
     from metricdp.interfaces.batches import Batch
     from metricdp.interfaces.files import FileSummary
-    from metricdp.interfaces.streams import TextSource
     from metricdp.mechanism.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metricdp.data.people import repetition_warning
+from metricdp.data.readers.frames import array_kind
 from metricdp.data.records import Records
 from metricdp.errors import InputError
 from metricdp.interfaces.frames import checked_index
@@ -20,6 +21,7 @@ from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric import connecting_eta
 from metricdp.problem import Problem
+from metricdp.problem.problem import kind_measured_by
 from metricdp.solve import Status, solve
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     outputs
         How many of the records can be reported, drawn with ``seed``; all if there are fewer. By default 100.
     kind
-        ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees.
+        ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees. By default what the ``metric``
+        measures, or vectors; but two columns that could be degrees are refused unless it is said which they are.
     metric, loss
         As in `Problem`, by default what fits the kind. Rows can only be taken to records by ``"euclidean"``,
         ``"manhattan"`` or ``"haversine"``.
@@ -87,7 +90,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     --------
     >>> import metricdp
     >>> public = metricdp.data.grid(3, 3).coordinates
-    >>> privacy = MetricPrivacy(epsilon=2.0).fit(public)
+    >>> privacy = MetricPrivacy(epsilon=2.0, kind="vectors").fit(public)
     >>> round(privacy.eta_, 6), privacy.mechanism_.certificate.n_components
     (1.0, 1)
     >>> privacy.transform([[0.6, 0.5], [2.5, 2.4]]).shape
@@ -100,7 +103,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         epsilon: float = 1.0,
         eta: float | None = None,
         outputs: int | None = None,
-        kind: Kind = "vectors",
+        kind: Kind | None = None,
         metric: str | None = None,
         loss: str | None = None,
         snap_limit: float | None = None,
@@ -178,7 +181,8 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         if advice is not None:
             warnings.warn(advice, UserWarning, stacklevel=3)
         distinct, counts = np.unique(points, axis=0, return_counts=True)
-        records = Records(distinct, prior=counts, kind=self.kind)
+        kind = self.kind or kind_measured_by(self.metric) or array_kind(distinct)
+        records = Records(distinct, prior=counts, kind=kind)
         problem = Problem(
             records,
             epsilon=self.epsilon,

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
 from metricdp.errors import InputError
 from metricdp.interfaces.batches import Batch, csv_batches, geojson_batches
 from metricdp.interfaces.charging import Persons, charged, nowhere
 from metricdp.interfaces.copies import Copies
 from metricdp.interfaces.snapping import FAR, check_far, check_limit, draw_points
-from metricdp.interfaces.streams import TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from metricdp.interfaces.streams import Progress
+    from metricdp.data.readers.streams import Progress
     from metricdp.mechanism.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 

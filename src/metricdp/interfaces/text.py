@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import check_writable, replacing
 from metricdp.errors import InputError
-from metricdp.interfaces.streams import TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from metricdp.data.readers.streams import Progress
     from metricdp.data.writing import Target
-    from metricdp.interfaces.streams import Progress
     from metricdp.mechanism.mechanism import Mechanism
 
 POLICIES = ("refuse", "drop", "mask")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from safetensors.numpy import save as to_safetensors
 
+from metricdp.data.frozen import frozen
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import CertificationError, FileFormatError, InputError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "metricdp-1"
 MAX_HEADER_BYTES = 32_000_000  # room for the ids of a million records
+LONGEST_SHOWN = 200  # characters of what a damaged file holds, in a message
 DTYPES: dict[str, np.dtype[Any]] = {"U64": np.dtype("<u8"), "I32": np.dtype("<i4"), "F64": np.dtype("<f8")}
 # name: (type, number of dimensions)
 TENSORS = {
@@ -59,8 +61,11 @@ OPTIONAL_METADATA = ("loss", "lower_bound", "loss_name")
 def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = None, loss_name: str = "given") -> None:
     """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no half file is ever seen.
 
-    With ``losses`` (shape (N, K), not weighted by the prior) the file can be evaluated by whoever has nothing else.
+    The file holds the losses that the mechanism was made for, so that it can be evaluated by whoever has nothing else;
+    ``losses`` (shape (N, K), not weighted by the prior) and ``loss_name`` take their place if given.
     """
+    if losses is None:
+        losses, loss_name = mechanism.losses, mechanism.loss_name
     target = Path(path)
     check_writable(target)
     mechanism.recheck()  # what is written is what passes, whatever happened to the object since it was made
@@ -130,25 +135,6 @@ def load(path: str | Path, *, require: str | None = None) -> Mechanism:
     return mechanism
 
 
-def load_losses(path: str | Path) -> tuple[NDArray[np.float64], str] | None:
-    """Give the losses that a mechanism file holds and their name; None if it holds none."""
-    source = Path(path)
-    try:
-        header, offset = _read_header(source)
-        metadata = header.pop("__metadata__", None)
-        tensors = _map_tensors(source, header, offset)
-        fields = _checked_metadata(source, metadata, tensors)
-        if "losses" not in tensors:
-            return None
-        return given_loss(tensors["losses"], *tensors["table"].shape), fields.get("loss_name", "given")
-    except FileFormatError:
-        raise
-    except InputError as error:
-        raise FileFormatError(f"{source} is damaged: {error}") from None
-    except (OSError, MemoryError) as error:
-        raise FileFormatError(f"cannot read {source}: {error}") from None
-
-
 def _load(source: Path) -> Mechanism:
     header, offset = _read_header(source)
     metadata = header.pop("__metadata__", None)
@@ -161,7 +147,7 @@ def _load(source: Path) -> Mechanism:
         if "loss" in fields or "lower_bound" in fields:
             optimality = Optimality(_exact(fields["loss"]), _exact(fields["lower_bound"]))
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
-        raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({error})") from None
+        raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({_short(error)})") from None
     if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
         raise FileFormatError(f"{source} is damaged: its record ids are not a list of texts")
     records = Records(
@@ -171,6 +157,7 @@ def _load(source: Path) -> Mechanism:
     graph = rounded_down(records, graph, fields["metric"])
     given = tensors["outputs"]
     outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
+    losses = frozen(given_loss(tensors["losses"], records.n, outputs.n)) if "losses" in tensors else None
     mechanism = Mechanism(
         np.array(tensors["table"]),
         records,
@@ -181,6 +168,8 @@ def _load(source: Path) -> Mechanism:
         fields["metric"],
         optimality,
         fields["solver"],
+        losses,
+        fields.get("loss_name", "given"),
     )
     object.__setattr__(mechanism, "certificate", replace(mechanism.certificate, is_from_file=True))
     return mechanism
@@ -190,7 +179,7 @@ def _exact(text: str) -> float:
     """Read a hexadecimal float; no other way of writing it will do."""
     value = float.fromhex(text)
     if value.hex() != text:
-        raise ValueError(f"{text!r} is not a hexadecimal float as float.hex writes it")
+        raise ValueError(f"{_short(repr(text))} is not a hexadecimal float as float.hex writes it")
     return value
 
 
@@ -202,7 +191,9 @@ def _read_header(source: Path) -> tuple[dict[str, Any], int]:
             raise FileFormatError(f"{source} is not a mechanism file, or it is cut short ({size} bytes)")
         text = stream.read(length)
     try:
-        header = json.loads(text)
+        header = json.loads(text, object_pairs_hook=_without_doubles)
+    except _NamedTwiceError as error:
+        raise FileFormatError(f"{source} is damaged: its header names {error} twice") from None
     except (ValueError, RecursionError):
         raise FileFormatError(f"{source} is not a mechanism file: its header cannot be read") from None
     if not isinstance(header, dict):
@@ -210,12 +201,31 @@ def _read_header(source: Path) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
+class _NamedTwiceError(ValueError):
+    """A name occurs twice in one JSON object: readers may differ in which one they take."""
+
+
+def _without_doubles(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in items:
+        if name in found:
+            raise _NamedTwiceError(_short(repr(name)))
+        found[name] = value
+    return found
+
+
+def _short(text: object) -> str:
+    """Return a text for a message: what a damaged file holds may be of any length."""
+    words = str(text)
+    return words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}..."
+
+
 def _map_tensors(source: Path, header: dict[str, Any], offset: int) -> dict[str, NDArray[Any]]:
     """Map the tensors into memory after checking their names, types, shapes and extents against the file's size."""
     expected = {*TENSORS, "outputs"}
     if set(header) - set(OPTIONAL_TENSORS) != expected:
         raise FileFormatError(
-            f"{source} has the tensors {', '.join(sorted(map(str, header)))}, expected {', '.join(sorted(expected))}"
+            f"{source} has the tensors {_short(', '.join(sorted(header)))}, expected {', '.join(sorted(expected))}"
         )
     size = source.stat().st_size - offset
     extents, plans = [], {}
@@ -229,7 +239,7 @@ def _map_tensors(source: Path, header: dict[str, Any], offset: int) -> dict[str,
         kind, dimensions = {**TENSORS, **OPTIONAL_TENSORS}.get(name, outputs_may_be)
         whole = all(type(v) is int and v >= 0 for v in (*shape, begin, end))
         if entry["dtype"] != kind or len(shape) != dimensions or not whole:
-            raise FileFormatError(f"{source} is damaged: tensor {name} is {entry['dtype']} of shape {shape}")
+            raise FileFormatError(f"{source} is damaged: tensor {name} is {entry['dtype']} of shape {_short(shape)}")
         if end - begin != math.prod(shape) * dtype.itemsize or end > size:
             raise FileFormatError(f"{source} is cut short or damaged: tensor {name} does not fit into the file")
         extents.append((begin, end))
@@ -263,7 +273,7 @@ def _check_shapes(source: Path, shapes: dict[str, tuple[int, ...]]) -> None:
         and shapes.get("losses", (n, K)) == (n, K)
     )
     if not fits:
-        raise FileFormatError(f"{source} is damaged: the shapes of its tensors do not fit together: {shapes}")
+        raise FileFormatError(f"{source} is damaged: the shapes of its tensors do not fit together: {_short(shapes)}")
 
 
 def _checked_metadata(source: Path, metadata: object, tensors: dict[str, NDArray[Any]]) -> dict[str, str]:
@@ -271,12 +281,13 @@ def _checked_metadata(source: Path, metadata: object, tensors: dict[str, NDArray
         raise FileFormatError(f"{source} is not a mechanism file: it has no metadata")
     if metadata.get("format") != FORMAT:
         raise FileFormatError(
-            f"{source} has format {metadata.get('format')!r}, this version reads {FORMAT!r}: use a matching metricdp"
+            f"{source} has format {_short(repr(metadata.get('format')))}, this version reads {FORMAT!r}: use a "
+            "matching metricdp"
         )
     missing = [key for key in METADATA if key not in metadata]
     unknown = sorted(set(metadata) - {*METADATA, *OPTIONAL_METADATA})
     if missing or unknown:
-        raise FileFormatError(f"{source} is damaged: metadata missing {missing}, unknown {unknown}")
+        raise FileFormatError(f"{source} is damaged: metadata missing {missing}, unknown {_short(unknown)}")
     if metadata["metadata_sha256"] != metadata_hash(metadata) or metadata["sha256"] != tensor_hash(tensors):
         raise FileFormatError(f"{source} was changed after it was written: its hash does not match")
     return metadata

@@ -124,6 +124,9 @@ class Mechanism:
         Its expected loss and a valid lower bound, where known.
     solver
         How it was made, for the record.
+    losses, loss_name
+        What each output costs each record, shape (N, K), and what that is called: kept so that whoever has only the
+        mechanism's file evaluates it by the loss that it was made for. Privacy needs neither.
     """
 
     table: NDArray[np.uint64]
@@ -135,6 +138,8 @@ class Mechanism:
     metric: str
     optimality: Optimality | None = None
     solver: str = ""
+    losses: NDArray[np.float64] | None = None
+    loss_name: str = "given"
     certificate: Certificate = field(init=False)
     # how it is drawn is set by metricdp.report.notebook: imports only go left
     _draw: ClassVar[Callable[..., Any]]
@@ -175,7 +180,7 @@ class Mechanism:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the constructor, which certifies again."""
         parts = (self.table, self.records, self.outputs, self.graph, self.epsilon, self.eta, self.metric)
-        return Mechanism, (*parts, self.optimality, self.solver)
+        return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name)
 
     def _check_claims(self) -> None:
         faults = Faults("the mechanism")
@@ -218,6 +223,8 @@ class Mechanism:
             metric=problem.metric.name,
             optimality=optimality,
             solver=solver,
+            losses=problem.loss,
+            loss_name=problem.loss_name,
         )
 
     @classmethod
@@ -242,6 +249,8 @@ class Mechanism:
             metric=self.metric,
             optimality=None,
             solver=solver,
+            losses=self.losses,
+            loss_name=self.loss_name,
         )
 
     @classmethod

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM, HAVERSINE_ROUNDING, haversine_km
 from metricdp.errors import InputError
 from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN, UNIT, keep_even, lowered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     Pairs = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
+ROWS_AT_ONCE = 1024  # records whose neighbours are looked for at one time
+PAIRS_AT_ONCE = 1 << 18
+MOST_HUGE = 20_000  # records that are compared one by one
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
 LARGEST_FOR_TREE, SMALLEST_FOR_TREE = 1e100, 1e-140  # squares of other numbers overflow, or lose digits, in the tree
 # of the unit sphere: each end is off by at most 70 roundings of 2^-53 (radians of up to pi, sines, cosines, products)
@@ -117,18 +123,11 @@ class CoordinateMetric(Metric):
             raise InputError("the haversine metric needs latitude and longitude: use metric='euclidean' for vectors")
 
     def pairs_within(self, records: Records, eta: float) -> Pairs:
-        return self._pairs(records, eta, STORED_MARGIN)
-
-    def pairs_needed(self, records: Records, eta: float) -> NDArray[np.int32]:
-        """Return the pairs that may truly be within ``eta``: what `pairs_within` gives on any machine has them all."""
-        return self._pairs(records, eta, CHECKED_MARGIN)[0]
-
-    def _pairs(self, records: Records, eta: float, margin: int) -> Pairs:
         self.check_fits(records)
         points = records.coordinates
         search = self._search(points, eta)
         if search is None:
-            found = self._near_by_blocks(points, eta)
+            found = np.concatenate(list(self._near_by_blocks(points, eta)))
         else:
             # a hair more than the radius from the tree; the rounded-down distance decides below
             tree, radius, slack = search
@@ -138,28 +137,42 @@ class CoordinateMetric(Metric):
         block = max(1, CHUNK_ENTRIES // points.shape[1])
         for start in range(0, len(found), block):
             i, j = found[start : start + block].T
-            below[start : start + block] = self.rounded_down(points[i], points[j], margin=margin)
+            below[start : start + block] = self.rounded_down(points[i], points[j])
         return sorted_pairs(found, below, eta)
 
-    def count_within(self, records: Records, eta: float, *, most: int) -> int:
-        """Count pairs that are certainly within ``eta`` without listing them; it may end early above ``most``.
+    def needed_in_parts(self, records: Records, eta: float) -> Iterator[NDArray[np.int64]]:
+        """Yield the pairs i < j that may truly be within ``eta``, in parts of bounded size and no order.
 
-        All are counted but those that are within a relative 1e-9 of ``eta`` (and, for places, 1 micrometre).
+        What `pairs_within` gives on any machine has them all. Each part is a sample of all records, so that whoever
+        looks for a pair that should not be there finds it early.
         """
-        points, n = records.coordinates, records.n
+        self.check_fits(records)
+        points, block = records.coordinates, max(1, CHUNK_ENTRIES // records.dimension)
+        for found in self._near_in_parts(points, eta):
+            for start in range(0, len(found), block):
+                part = found[start : start + block]
+                below = self.rounded_down(points[part[:, 0]], points[part[:, 1]], margin=CHECKED_MARGIN)
+                yield part[below <= eta]
+
+    def _near_in_parts(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
+        """Yield all pairs i < j within a hair more than ``eta``, `PAIRS_AT_ONCE` (or one record's) at a time."""
         search = self._search(points, eta)
-        if search is not None:
-            tree, radius, slack = search
-            reach = radius * (1.0 - TREE_ROUNDING) - slack
-            if reach > 0:
-                return int(tree.count_neighbors(tree, reach, p=self._norm) - n) // 2
-        count, block = 0, max(1, CHUNK_ENTRIES // points.size)
-        for start in range(0, n, block):
-            near = self.elementwise(points[start : start + block, None, :], points[None, :, :])
-            count += int(np.triu(near <= eta * (1.0 - TREE_ROUNDING), k=1 + start).sum())
-            if count > most:
-                break
-        return count
+        if search is None:
+            yield from self._near_by_blocks(points, eta)
+            return
+        tree, radius, slack = search
+        reach = radius * (1.0 + TREE_ROUNDING) + slack
+        n_parts = -(-len(points) // ROWS_AT_ONCE)
+        waiting = [np.arange(first, len(points), n_parts) for first in range(n_parts)]
+        while waiting:
+            rows = waiting.pop()
+            part = cKDTree(tree.data[rows])
+            if len(rows) > 1 and part.count_neighbors(tree, reach, p=self._norm) > PAIRS_AT_ONCE:
+                waiting += [rows[::2], rows[1::2]]
+                continue
+            hits = part.sparse_distance_matrix(tree, reach, p=self._norm, output_type="ndarray")
+            found = np.column_stack((rows[hits["i"]], hits["j"]))
+            yield found[found[:, 0] < found[:, 1]]
 
     @property
     def _norm(self) -> float:
@@ -174,17 +187,26 @@ class CoordinateMetric(Metric):
             return None
         return cKDTree(points), eta, SMALLEST_FOR_TREE
 
-    def _near_by_blocks(self, points: NDArray[np.float64], eta: float) -> NDArray[np.int64]:
+    def _near_by_blocks(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
+        """Yield the same by comparing all records with all others, where no tree is fit."""
         n, dimension = points.shape
-        block = max(1, CHUNK_ENTRIES // (n * dimension))
+        is_huge = bool(np.abs(points).max() > LARGEST_FOR_TREE)
+        if is_huge and n > MOST_HUGE:
+            raise InputError(
+                f"{n} records with coordinates beyond {LARGEST_FOR_TREE:g} are too many to be compared one by one "
+                f"(limit {MOST_HUGE}): give coordinates in a larger unit"
+            )
         reach = eta * (1.0 + TREE_ROUNDING) + SMALLEST_FOR_TREE
-        found = []
-        for start in range(0, n, block):
-            i = np.arange(start, min(start + block, n))
-            a, b = np.nonzero(self.elementwise(points[i, None, :], points[None, :, :]) <= reach)
-            keep = i[a] < b
-            found.append(np.column_stack((i[a][keep], b[keep])))
-        return np.concatenate(found)
+        n_blocks = -(-n * n * (dimension if is_huge else 1) // PAIRS_AT_ONCE)
+        for first in range(min(n_blocks, n)):
+            rows = np.arange(first, n, min(n_blocks, n))
+            if is_huge:  # squares would overflow
+                far = self.elementwise(points[rows, None, :], points[None, :, :])
+            else:
+                far = cdist(points[rows], points, "cityblock" if self.name == "manhattan" else "euclidean")
+            a, b = np.nonzero(far <= reach)
+            found = np.column_stack((rows[a], b))
+            yield found[found[:, 0] < found[:, 1]]
 
     def to_rows(self, records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.to_points(records, records.coordinates[rows])

@@ -50,16 +50,16 @@ def recount_fault(records: Records, graph: MdpGraph, eta: float, metric: Coordin
             i, j = (int(v) for v in graph.pairs[part][p])
             stored, true = float(graph.distances[part][p]), float(below[p])
             return f"records {i} and {j} are {true!r} apart (rounded down), but {stored!r} is stored"
-    # counted first: listing the pairs of a file that stores too few could take any amount of memory
-    if metric.count_within(records, eta, most=graph.n_pairs) > graph.n_pairs:
-        return f"more pairs are within eta = {eta!r} than the {graph.n_pairs} protected ones"
-    pairs = metric.pairs_needed(records, eta)
-    stored_keys = graph.pairs[:, 0].astype(np.int64) * graph.n + graph.pairs[:, 1]
-    keys = pairs[:, 0].astype(np.int64) * graph.n + pairs[:, 1]
-    missing = pairs[~np.isin(keys, stored_keys, assume_unique=True)]
-    for i, j in missing.tolist():
-        if _may_be_within(records.coordinates[i], records.coordinates[j], eta, metric.name):
-            return f"records {i} and {j} are within eta = {eta!r} but not among the protected pairs"
+    stored_keys = graph.pairs[:, 0].astype(np.int64) * graph.n + graph.pairs[:, 1]  # sorted, as graphs are
+    # in parts, and only until one is missing: a file that stores too few could ask for any amount of memory
+    for pairs in metric.needed_in_parts(records, eta):
+        keys = pairs[:, 0] * graph.n + pairs[:, 1]
+        place = np.searchsorted(stored_keys, keys)
+        is_stored = np.zeros(len(keys), dtype=bool)
+        is_stored[place < graph.n_pairs] = stored_keys[place[place < graph.n_pairs]] == keys[place < graph.n_pairs]
+        for i, j in pairs[~is_stored]:  # mostly none, and one is enough
+            if _may_be_within(records.coordinates[i], records.coordinates[j], eta, metric.name):
+                return f"records {i} and {j} are within eta = {eta!r} but not among the protected pairs"
     return ""
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from metricdp.data.records import Records
+    from metricdp.data.records import Kind, Records
 
 OWN_METRICS = (CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric)
 
@@ -36,7 +36,8 @@ class Problem(FrozenArrays):
     Parameters
     ----------
     records
-        The secret records: Records, an array, a DataFrame or a GeoDataFrame.
+        The secret records: Records, an array, a DataFrame or a GeoDataFrame. An array of two columns that could be
+        degrees needs a ``metric``, or ``Records(array, kind=...)``.
     epsilon
         Privacy budget per unit of distance, positive and finite.
     eta
@@ -85,7 +86,7 @@ class Problem(FrozenArrays):
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             faults.add(f"seed must be a whole number, zero or more, got {seed!r}")
             seed = 0
-        made = _collect(faults, lambda: as_records(records))
+        made = _collect(faults, lambda: as_records(records, kind=kind_measured_by(metric)))
         measure = _collect(faults, lambda: as_metric(metric, made)) if made is not None else None
         chosen = _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed))) if made is not None else None
         if made is not None and measure is not None and chosen is not None:
@@ -189,6 +190,14 @@ def _collect(faults: Faults, make: Callable[[], Any]) -> Any:
     except InputError as error:
         faults.add(str(error))
         return None
+
+
+def kind_measured_by(metric: object) -> Kind | None:
+    """Return what an array must hold to be measured by ``metric``; None if no metric was named."""
+    if metric is None:
+        return None
+    name = metric if isinstance(metric, str) else getattr(metric, "name", "")
+    return "places" if name in ("haversine", "street") else "vectors"
 
 
 def loss_name(loss: str | ArrayLike | None, records: Records) -> str:

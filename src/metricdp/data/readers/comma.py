@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from tokenize import TokenError
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from metricdp.data.contract import merge_parallel
 from metricdp.data.geodesy import haversine_km
 from metricdp.data.readers.columns import find_columns, listed
-from metricdp.data.readers.files import existing_file, stem
-from metricdp.data.readers.tables import read_table
+from metricdp.data.readers.files import stem
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.tables import csv_tables
 from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from metricdp.data.readers.tables import Table
+
 _NPY_MAGIC = b"\x93NUMPY"
+# whatever numpy's parsing of a header may end with
+_NPY_FAULTS = (ValueError, OSError, EOFError, OverflowError, TypeError, KeyError, IndexError, SyntaxError, TokenError)
 
 
-def read_csv(path: str | PathLike[str]) -> Records:
+def read_csv(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
     """Read records from a CSV file, gzip or not.
 
     Parameters
@@ -34,19 +40,34 @@ def read_csv(path: str | PathLike[str]) -> Records:
         A UTF-8 file with a header. Columns ``lat`` and ``lon`` (degrees; also latitude, longitude, lng, long) make
         places; ``x``, ``y``, ``z`` or ``x1``, ``x2``, ... make vectors. Optional: ``id`` (or osmid; row numbers if
         there is none) and ``weight`` (or prior; uniform if there is none). Other columns are ignored.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
     """
-    table = read_table(path)
-    layout = find_columns(table.names, path)
+    allowance = Allowance(path, memory_limit)
+    points: list[NDArray[np.float64]] = []
+    weights: list[NDArray[np.float64]] = []
+    ids: list[str] = []
+    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+        for table in csv_tables(source):
+            layout = find_columns(table.names, path)
+            allowance.take(table.n_rows * (BYTES_PER_RECORD + BYTES_PER_NUMBER * len(layout.coordinates)))
+            points.append(np.column_stack([table.numbers(column) for column in layout.coordinates]))
+            if layout.id is not None:
+                names = [cell.strip() for cell in table.columns[layout.id]]
+                allowance.take(sum(map(len, names)))
+                ids += names
+            if layout.weight is not None:
+                weights.append(table.numbers(layout.weight))
     return Records(
-        np.column_stack([table.numbers(column) for column in layout.coordinates]),
-        ids=None if layout.id is None else [cell.strip() for cell in table.columns[layout.id]],
-        prior=None if layout.weight is None else table.numbers(layout.weight),
+        np.concatenate(points),
+        ids=ids or None,
+        prior=np.concatenate(weights) if weights else None,
         kind=layout.kind,
         name=stem(path),
     )
 
 
-def read_streets(path: str | PathLike[str], nodes: Records) -> StreetNetwork:
+def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: float | None = None) -> StreetNetwork:
     """Read the streets between places from a CSV file, gzip or not.
 
     Parameters
@@ -57,14 +78,29 @@ def read_streets(path: str | PathLike[str], nodes: Records) -> StreetNetwork:
         parallel ones the shortest stays, and one from a node to itself is dropped.
     nodes
         The intersections.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
     """
     if nodes.kind != "places":
         raise InputError(f"streets join places, but {nodes.name} holds {nodes.kind}: give nodes with lat and lon")
-    table = read_table(path)
+    allowance = Allowance(path, memory_limit)
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+        for table in csv_tables(source):
+            allowance.take(5 * BYTES_PER_NUMBER * table.n_rows)
+            parts.append(_streets_of(table, nodes))
+    edges = np.concatenate([ends for ends, _ in parts])
+    lengths = np.concatenate([length for _, length in parts])
+    edges, lengths = merge_parallel(edges, lengths)
+    return StreetNetwork(nodes.coordinates, edges.astype(np.int32), lengths)
+
+
+def _streets_of(table: Table, nodes: Records) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Give the ends and lengths of the streets in some rows."""
     names = [name.lower() for name in table.names]
     if not {"u", "v"} <= set(names):
         raise InputError(
-            f"{path} has the columns {listed(table.names)}, but streets need u and v "
+            f"{table.source} has the columns {listed(table.names)}, but streets need u and v "
             "(rows of the nodes, from 0) and may have length (km): rename them"
         )
     edges = np.column_stack([table.whole_numbers(names.index(end)) for end in "uv"])
@@ -72,55 +108,71 @@ def read_streets(path: str | PathLike[str], nodes: Records) -> StreetNetwork:
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         raise InputError(
-            f"{path}, line {table.lines[row]} joins nodes {edges[row, 0]} and {edges[row, 1]}, "
+            f"{table.source}, line {table.lines[row]} joins nodes {edges[row, 0]} and {edges[row, 1]}, "
             f"but {nodes.name} has rows 0 to {nodes.n - 1}: u and v are row numbers, not ids"
         )
     if "length" in names:
-        lengths = table.numbers(names.index("length"))
-    else:
-        lengths = haversine_km(nodes.coordinates[edges[:, 0]], nodes.coordinates[edges[:, 1]])
-    edges, lengths = merge_parallel(edges, lengths)
-    return StreetNetwork(nodes.coordinates, edges.astype(np.int32), lengths)
+        return edges, table.numbers(names.index("length"))
+    return edges, haversine_km(nodes.coordinates[edges[:, 0]], nodes.coordinates[edges[:, 1]])
 
 
-def read_rows(path: str | PathLike[str]) -> NDArray[np.int64]:
+def read_rows(path: str | PathLike[str], *, memory_limit: float | None = None) -> NDArray[np.int64]:
     """Read row numbers, one per line, gzip or not; a header that is no number is passed over."""
-    table = read_table(path, has_header=False)
-    if len(table.columns) != 1:
-        raise FileFormatError(f"{path} has {len(table.columns)} columns: give one row number per line")
-    cells = table.columns[0]
+    allowance = Allowance(path, memory_limit)
+    parts: list[NDArray[np.int64]] = []
+    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+        for table in csv_tables(source, has_header=False):
+            if len(table.columns) != 1:
+                raise FileFormatError(f"{path} has {len(table.columns)} columns: give one row number per line")
+            allowance.take(BYTES_PER_NUMBER * table.n_rows)
+            parts.append((table if parts else _without_header(table)).whole_numbers(0))
+    rows = np.concatenate(parts)
+    if not rows.size:
+        raise InputError(f"{path} has a header but no rows: give one row number per line")
+    return rows
+
+
+def _without_header(table: Table) -> Table:
+    """Give the table without its first row if that is no number."""
     try:
-        float(cells[0])
+        float(table.columns[0][0])
     except ValueError:
-        if len(cells) == 1:
-            raise InputError(f"{path} has a header but no rows: give one row number per line") from None
-        table = replace(table, columns=(cells[1:],), lines=table.lines[1:])
-    return table.whole_numbers(0)
+        return replace(table, columns=(table.columns[0][1:],), lines=table.lines[1:])
+    return table
 
 
-def read_matrix(path: str | PathLike[str]) -> NDArray[np.float64]:
+def read_matrix(path: str | PathLike[str], *, memory_limit: float | None = None) -> NDArray[np.float64]:
     """Read a matrix from a CSV file of numbers without a header (gzip or not) or from a NumPy file (.npy).
 
-    Only the shape and the numbers are read here; what they must satisfy is for the caller to say.
+    Only the shape and the numbers are read here; what they must satisfy is for the caller to say. Reading may take
+    ``memory_limit`` gigabytes, by default half of what is free.
     """
-    found = existing_file(path)
-    with found.open("rb") as file:
-        is_npy = file.read(len(_NPY_MAGIC)) == _NPY_MAGIC
-    if is_npy:
-        return _read_npy(found)
-    table = read_table(path, has_header=False)
-    columns = range(len(table.columns))
-    return np.column_stack([table.numbers(column, is_finite=False) for column in columns])
+    allowance = Allowance(path, memory_limit)
+    parts: list[NDArray[np.float64]] = []
+    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+        if source.start.startswith(_NPY_MAGIC):
+            return _read_npy(source.path, allowance)
+        for table in csv_tables(source, has_header=False):
+            columns = range(len(table.columns))
+            allowance.take(BYTES_PER_NUMBER * table.n_rows * len(columns))
+            parts.append(np.column_stack([table.numbers(column, is_finite=False) for column in columns]))
+    return np.concatenate(parts)
 
 
-def _read_npy(path: Path) -> NDArray[np.float64]:
+def _read_npy(path: Path, allowance: Allowance) -> NDArray[np.float64]:
+    if not path.is_file():
+        raise InputError(f"{path} is a pipe or device: save the NumPy array to a file and name that")
     try:
         # mapped, so that a header cannot claim more than the file holds
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, OverflowError) as error:
-        raise FileFormatError(f"{path} is not a NumPy file of numbers ({error}): save it with numpy.save") from None
+    except _NPY_FAULTS as error:
+        raise FileFormatError(
+            f"{path} is not a NumPy file of numbers ({str(error)[:100]!r}): save it with numpy.save"
+        ) from None
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         raise FileFormatError(
-            f"{path} holds {array.dtype} of shape {array.shape}: give a matrix of numbers with rows and columns"
+            f"{path} holds {str(array.dtype)[:60]} of shape {array.shape}: give a matrix of numbers with rows and "
+            "columns"
         )
-    return np.array(array, dtype=np.float64)
+    allowance.take(array.size * 8)
+    return np.array(array, dtype=np.float64, order="C")

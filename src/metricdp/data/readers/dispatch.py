@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-_READERS: dict[str, Callable[[str | PathLike[str]], Records]] = {
+_READERS: dict[str, Callable[..., Records]] = {
     ".csv": read_csv,
     ".geojson": read_geojson,
     ".json": read_geojson,
@@ -30,7 +30,7 @@ _READERS: dict[str, Callable[[str | PathLike[str]], Records]] = {
 }
 
 
-def read_records(path: str | PathLike[str]) -> Records:
+def read_records(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
     """Read records from a file of any kind that metricdp knows.
 
     Parameters
@@ -38,6 +38,9 @@ def read_records(path: str | PathLike[str]) -> Records:
     path
         ``.csv`` (places or vectors), ``.geojson`` or ``.json`` (Points), ``.graphml`` (streets saved by osmnx),
         ``.osm.pbf`` (OpenStreetMap), ``.txt`` or ``.vec`` (word vectors). All but the extracts may be packed: ``.gz``.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free. A packed file is also refused if it unpacks
+        to more than 50 times its size (16 MB are always allowed): unpack it first if it is what it should be.
     """
     existing_file(path)
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
@@ -46,4 +49,4 @@ def read_records(path: str | PathLike[str]) -> Records:
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in _READERS:
         raise InputError(f"{path} has an unknown suffix: metricdp reads {', '.join(_READERS)} (also packed as .gz)")
-    return _READERS[suffix](path)
+    return _READERS[suffix](path, memory_limit=memory_limit)

@@ -1,19 +1,15 @@
-"""Opening what the user named: one clear line when it cannot be read."""
+"""What the user named: one clear line when it is not there."""
 
 from __future__ import annotations
 
-import gzip
 import os.path
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metricdp.errors import FileFormatError, InputError
+from metricdp.errors import InputError
 
 if TYPE_CHECKING:
     from os import PathLike
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def is_there(path: str | PathLike[str]) -> bool:
@@ -35,35 +31,6 @@ def existing_file(path: str | PathLike[str]) -> Path:
     if size == 0 and is_file:
         raise InputError(f"{found} is empty: give a file with at least one record")
     return found
-
-
-def read_bytes(path: str | PathLike[str]) -> bytes:
-    """Give the content of a file, unpacked if it starts as gzip does, whatever its name."""
-    found = existing_file(path)
-    try:
-        content = found.read_bytes()
-    except OSError as error:
-        raise _unreadable(found, error) from None
-    if content.startswith(_GZIP_MAGIC):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise FileFormatError(f"{found} is a damaged gzip file ({error}): get it again") from None
-    if not content.strip():
-        raise InputError(f"{found} is empty: give a file with at least one record")
-    return content
-
-
-def read_text(path: str | PathLike[str]) -> str:
-    """Give the content of a UTF-8 text file, without a byte order mark."""
-    content = read_bytes(path)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise FileFormatError(
-            f"{path} is not UTF-8 text: byte 0x{content[error.start]:02x} in line {line}; save it as UTF-8"
-        ) from None
 
 
 def stem(path: str | PathLike[str]) -> str:

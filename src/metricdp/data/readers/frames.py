@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,21 +11,30 @@ from metricdp.data.readers.columns import find_columns
 from metricdp.data.records import Records
 from metricdp.errors import InputError
 
+if TYPE_CHECKING:
+    from metricdp.data.records import Kind
 
-def as_records(obj: Any) -> Records:
-    """Give records from an array, a list of rows, a DataFrame or a GeoDataFrame; records pass through.
+
+def as_records(obj: Any, *, kind: Kind | None = None) -> Records:
+    """Return records from an array, a list of rows, a DataFrame or a GeoDataFrame; records pass through.
 
     Parameters
     ----------
     obj
-        An array or list of rows makes vectors. A DataFrame has the columns that ``read_csv`` knows: ``lat`` and
-        ``lon``, or ``x``, ``y``, ... or ``x1``, ``x2``, ...; optionally ``id`` and ``weight``. A GeoDataFrame of Points
-        makes places, converted to degrees if it has another reference system, with the same optional columns.
+        An array or list of rows makes vectors, unless it has two columns that could be latitude and longitude in
+        degrees: then it is refused, since nobody can tell which, and ``kind`` must say so. A DataFrame has the columns
+        that ``read_csv`` knows: ``lat`` and ``lon``, or ``x``, ``y``, ... or ``x1``, ``x2``, ...; optionally ``id`` and
+        ``weight``. A GeoDataFrame of Points makes places, converted to degrees if it has another reference system, with
+        the same optional columns.
+    kind
+        What an array holds: ``"places"`` (latitude, longitude) or ``"vectors"``. Names of columns say it themselves.
 
     Examples
     --------
-    >>> as_records([[0.0, 1.0], [2.0, 3.0]])
-    Records('records': 2 vectors, 2 dimensions)
+    >>> as_records([[57.7, 11.97], [57.71, 11.98]], kind="places")
+    Records('records': 2 places, 2 dimensions)
+    >>> as_records([[0.0, 1.0, 5.0], [2.0, 3.0, 5.0]])
+    Records('records': 2 vectors, 3 dimensions)
     """
     if isinstance(obj, Records):
         return obj
@@ -35,7 +44,25 @@ def as_records(obj: Any) -> Records:
         return _from_geo_frame(obj)
     if hasattr(obj, "columns") and hasattr(obj, "__getitem__"):
         return _from_frame(obj)
-    return Records(obj, kind="vectors")
+    return Records(obj, kind=array_kind(obj) if kind is None else kind)
+
+
+def array_kind(points: Any) -> Kind:
+    """Return ``"vectors"`` for a table of numbers without names, and refuse one that could as well be degrees.
+
+    Taking degrees for plain coordinates would give distances in degrees: a budget meant per kilometre would protect
+    about a hundredth of what is meant, without a word.
+    """
+    try:
+        found = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        return "vectors"  # whoever makes records of it says what is wrong
+    if found.ndim == 2 and found.shape[1] == 2 and (np.abs(found) <= [90.0, 180.0]).all():
+        raise InputError(
+            "two columns of numbers within 90 and 180 could be latitude and longitude in degrees or plain coordinates: "
+            "say which, kind='places' or kind='vectors', for example metricdp.Records(array, kind='places')"
+        )
+    return "vectors"
 
 
 def _from_frame(frame: Any) -> Records:

@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from metricdp.data.readers.files import read_text, stem
+from metricdp.data.readers.features import features
+from metricdp.data.readers.files import stem
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
 from metricdp.data.records import Records
-from metricdp.errors import FileFormatError, InputError
+from metricdp.errors import InputError
 
 if TYPE_CHECKING:
     from os import PathLike
 
+BYTES_PER_FEATURE = BYTES_PER_RECORD + 10 * BYTES_PER_NUMBER  # gathered as Python's numbers, which are larger
+LARGEST_WEIGHT = 1e300
 _LINES = ("LineString", "MultiLineString")
 
 
-def read_geojson(path: str | PathLike[str]) -> Records:
-    """Read places from the Point features of a GeoJSON file.
+def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
+    """Read places from the Point features of a GeoJSON file, gzip or not.
 
     Parameters
     ----------
     path
         A FeatureCollection of Points (longitude, latitude). Ids come from each feature's ``id`` or its property
         ``id``, weights from its property ``weight``: all features have them or none.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
     """
-    text = read_text(path)
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path} is not JSON ({error}): save it as GeoJSON") from None
-    features = document.get("features") if isinstance(document, dict) else None
-    if not isinstance(features, list):
-        raise FileFormatError(f"{path} has no list of features: give a GeoJSON FeatureCollection of Points")
-    if not features:
-        raise InputError(f"{path} has no features: give at least one Point")
-    properties = [_properties(feature) for feature in features]
+    allowance = Allowance(path, memory_limit)
+    places: list[tuple[float, float]] = []
+    ids: list[str | None] = []
+    weights: list[Any] = []
+    with TextSource(path, most_ratio=MOST_RATIO, is_secret=False) as source:
+        for feature in features(source):
+            places.append(_latitude_longitude(feature.content, feature.where))
+            own, properties = feature.content.get("id"), feature.properties
+            name = properties.get("id") if own is None else own
+            ids.append(None if name is None else str(name))
+            weights.append(_weight(properties.get("weight"), feature.where))
+            allowance.take(BYTES_PER_FEATURE + len(ids[-1] or ""))
     return Records(
-        [_latitude_longitude(feature, f"{path}, feature {row}") for row, feature in enumerate(features)],
-        ids=_all_or_none(
-            [feature.get("id", own.get("id")) for feature, own in zip(features, properties, strict=True)], path, "id"
-        ),
-        prior=_all_or_none([own.get("weight") for own in properties], path, "weight"),
+        places,
+        ids=_all_or_none(ids, path, "id"),
+        prior=_all_or_none(weights, path, "weight"),
         name=stem(path),
     )
 
 
-def _properties(feature: Any) -> dict[str, Any]:
-    found = feature.get("properties") if isinstance(feature, dict) else None
-    return found if isinstance(found, dict) else {}
+def _weight(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    if not _is_number(value) or abs(value) > LARGEST_WEIGHT:
+        raise InputError(f"{where} has the weight {value!r:.40}: give a number, zero or more")
+    return float(value)
 
 
 def _latitude_longitude(feature: Any, where: str) -> tuple[float, float]:

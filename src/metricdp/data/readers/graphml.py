@@ -9,7 +9,8 @@ import numpy as np
 
 from metricdp.data.contract import merge_parallel
 from metricdp.data.geodesy import haversine_km
-from metricdp.data.readers.files import read_bytes, stem
+from metricdp.data.readers.files import stem
+from metricdp.data.readers.streams import MOST_RATIO, Allowance, ByteSource
 from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
@@ -17,8 +18,11 @@ from metricdp.errors import FileFormatError, InputError
 if TYPE_CHECKING:
     from os import PathLike
 
+BYTES_PER_ELEMENT = 600  # a node or street as Python's texts and numbers, as rows, and as records
+LONGEST_VALUES = 1 << 24  # characters of all values of a node or street
 
-def read_graphml(path: str | PathLike[str]) -> Records:
+
+def read_graphml(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
     """Read intersections and streets from a GraphML file as ``osmnx.save_graphml`` writes it.
 
     Every node is a record, with its id. Streets lose their direction; of parallel ones the shortest stays, and one
@@ -29,11 +33,15 @@ def read_graphml(path: str | PathLike[str]) -> Records:
     path
         A file, gzip or not, whose nodes have ``y`` (latitude) and ``x`` (longitude) in degrees and whose edges have
         ``length`` in metres; if no edge has one, streets are as long as the great-circle distance of their ends.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
     """
-    graph = _GraphReader(str(path))
+    graph = _GraphReader(str(path), Allowance(path, memory_limit))
     parser = XMLParser(target=graph)  # noqa: S314  a DTD, which the known attacks need, is refused
     try:
-        parser.feed(read_bytes(path))
+        with ByteSource(path, most_ratio=MOST_RATIO) as source:
+            for piece in source.pieces():
+                parser.feed(piece)
         parser.close()
     except (ParseError, ValueError, LookupError) as error:
         if isinstance(error, InputError):
@@ -72,8 +80,8 @@ def _streets(graph: _GraphReader, coordinates: np.ndarray) -> StreetNetwork:
 class _GraphReader:
     """Gathers nodes and edges while the parser goes through the file; no tree is built."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, allowance: Allowance) -> None:
+        self.source, self._allowance = source, allowance
         self.nodes: dict[str, tuple[float, float]] = {}
         self.edges: list[tuple[str, str]] = []
         self.metres: list[float | None] = []
@@ -82,6 +90,7 @@ class _GraphReader:
         self._values: dict[str, str] = {}
         self._key: str | None = None
         self._text: list[str] = []
+        self._n_characters = 0
 
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
         """Refuse a document type, which could declare entities."""
@@ -94,8 +103,9 @@ class _GraphReader:
             case "key":
                 name = attributes.get("attr.name", "")
                 self._names[attributes.get("for", "all"), attributes.get("id", "")] = name
+                self._allowance.take(BYTES_PER_ELEMENT)
             case "node" | "edge":
-                self._owner, self._values = attributes, {}
+                self._owner, self._values, self._n_characters = attributes, {}, 0
             case "data":
                 self._key, self._text = attributes.get("key", ""), []
 
@@ -103,6 +113,12 @@ class _GraphReader:
         """Gather the text of a value."""
         if self._key is not None:
             self._text.append(text)
+            self._n_characters += len(text)
+            if self._n_characters > LONGEST_VALUES:
+                raise FileFormatError(
+                    f"{self.source} has an element with more than {LONGEST_VALUES:,} characters: save it with "
+                    "osmnx.save_graphml"
+                )
 
     def end(self, tag: str) -> None:
         """Take the element that is complete."""
@@ -113,6 +129,7 @@ class _GraphReader:
             case "node":
                 self._add_node()
             case "edge":
+                self._allowance.take(BYTES_PER_ELEMENT + sum(map(len, self._owner.values())))
                 self.edges.append((self._owner.get("source", ""), self._owner.get("target", "")))
                 self.metres.append(self._number("edge", "length", f"street {self.edges[-1][0]} to {self.edges[-1][1]}"))
 
@@ -121,6 +138,7 @@ class _GraphReader:
 
     def _add_node(self) -> None:
         name = self._owner.get("id", "")
+        self._allowance.take(BYTES_PER_ELEMENT + len(name))
         if name in self.nodes:
             raise FileFormatError(f"{self.source} has node {name!r} more than once: save it again")
         latitude, longitude = (self._number("node", axis, f"node {name}") for axis in "yx")

@@ -9,6 +9,7 @@ import numpy as np
 from metricdp.data.contract import contract
 from metricdp.data.drivable import is_drivable
 from metricdp.data.readers.files import existing_file, stem
+from metricdp.data.readers.streams import Allowance
 from metricdp.data.records import Records
 from metricdp.errors import FileFormatError, InputError, MissingExtraError
 
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+BYTES_PER_NODE = 500  # as Python's numbers in lists, and as rows that are contracted
+BYTES_PER_SEGMENT = 300
 
-def read_pbf(path: str | PathLike[str]) -> Records:
+
+def read_pbf(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
     """Read the intersections and streets for cars from an OpenStreetMap extract (.osm.pbf).
 
     Streets are the ways that ``metricdp.data.drivable`` names, contracted to intersections and dead ends by
@@ -30,9 +34,11 @@ def read_pbf(path: str | PathLike[str]) -> Records:
     ----------
     path
         The extract, for example from download.geofabrik.de.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
     """
     found = existing_file(path)
-    node_ids, coordinates, segments = _read_segments(found)
+    node_ids, coordinates, segments = _read_segments(found, Allowance(path, memory_limit))
     if not len(segments):
         raise InputError(f"{path} has no streets for cars: give an extract with roads and their nodes")
     streets, kept = contract(coordinates, segments)
@@ -45,7 +51,9 @@ def read_pbf(path: str | PathLike[str]) -> Records:
     )
 
 
-def _read_segments(path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+def _read_segments(
+    path: Path, allowance: Allowance
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """Give node ids, their coordinates, and the segments between them as rows."""
     try:
         import osmium  # noqa: PLC0415  an optional dependency
@@ -71,8 +79,10 @@ def _read_segments(path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64], 
                     continue
                 here = row.setdefault(node.ref, len(row))
                 if here == len(places):
+                    allowance.take(BYTES_PER_NODE)
                     places.append((node.lat, node.lon))
                 if before is not None:
+                    allowance.take(BYTES_PER_SEGMENT)
                     segments.append((before, here))
                 before = here
     except RuntimeError as error:

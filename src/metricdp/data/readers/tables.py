@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import csv
-import io
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.data.readers.files import read_text
+from metricdp.data.readers.streams import LONGEST_LINE
 from metricdp.errors import LONGEST_SHOWN, FileFormatError, InputError, revealed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from metricdp.data.readers.streams import TextSource
+
+ROWS_AT_ONCE = 4096
+CELLS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """The cells of a CSV file as text, column by column; errors show a cell unless the table is secret."""
+    """The cells of some rows of a CSV file as text, column by column; errors show a cell unless they are secret."""
 
     source: str
     names: tuple[str, ...]
@@ -80,31 +83,65 @@ class Table:
         )
 
 
-def read_table(path: str | PathLike[str], *, has_header: bool = True) -> Table:
-    """Give the cells of a CSV file, gzip or not; blank lines are passed over."""
+def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table]:
+    """Return the rows of a CSV file in tables of some thousand each, at least one; blank lines are passed over."""
+    lines_of_row = _LinesOfRow(source)
+    reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
+    names: list[str] = []
+    width, first_line, rows_at_once = 0, 0, 1
     rows: list[list[str]] = []
     lines: list[int] = []
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
         for row in reader:
-            if row:
-                rows.append(row)
-                lines.append(reader.line_num)
+            lines_of_row.n_characters = 0
+            if not row or not (width or "".join(row).strip()):
+                continue
+            if not width:
+                width, first_line = len(row), reader.line_num
+                rows_at_once = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // width))
+                if has_header:
+                    names = [name.strip() for name in row]
+                    continue
+            if len(row) != width:
+                raise FileFormatError(
+                    f"{source.path}, line {reader.line_num} has {len(row)} cells, but line {first_line} has {width}: "
+                    "give every line the same number of cells"
+                )
+            if len(rows) == rows_at_once:
+                yield Table(
+                    str(source.path), tuple(names), tuple(zip(*rows, strict=True)), lines, is_secret=source.is_secret
+                )
+                rows, lines = [], []
+            rows.append(row)
+            lines.append(reader.line_num)
     except csv.Error as error:
-        raise FileFormatError(f"{path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
-    width = len(rows[0])
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != width:
+        raise FileFormatError(f"{source.path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
+    if not width:
+        raise InputError(f"{source.path} is empty: give a file with at least one record")
+    if not rows:  # the last rows are given here, so that none are left only if there never were any
+        raise InputError(f"{source.path} has a header but no rows: give at least one record")
+    yield Table(str(source.path), tuple(names), tuple(zip(*rows, strict=True)), lines, is_secret=source.is_secret)
+
+
+class _LinesOfRow:
+    """The lines of a file; quotes may join lines to one row, but not without end."""
+
+    def __init__(self, source: TextSource) -> None:
+        self._source, self._lines = source, enumerate(source.lines(), start=1)
+        self.n_characters = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        number, line = next(self._lines)
+        self.n_characters += len(line)
+        if self.n_characters > LONGEST_LINE:
             raise FileFormatError(
-                f"{path}, line {line} has {len(row)} cells, but line {lines[0]} has {width}: "
-                "give every line the same number of cells"
+                f"{self._source.path}, line {number} is part of a row of more than {LONGEST_LINE:,} characters: close "
+                "the quotes"
             )
-    if not has_header:
-        return Table(str(path), (), tuple(zip(*rows, strict=True)), lines)
-    if len(rows) == 1:
-        raise InputError(f"{path} has a header but no rows: give at least one record")
-    names = tuple(name.strip() for name in rows[0])
-    return Table(str(path), names, tuple(zip(*rows[1:], strict=True)), lines[1:])
+        return line
 
 
 def _refuse_underscores(cells: Sequence[str]) -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.data.readers.files import read_text, stem
+from metricdp.data.readers.files import stem
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
 from metricdp.data.records import Records
 from metricdp.errors import FileFormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from os import PathLike
 
     from numpy.typing import NDArray
 
+BYTES_PER_WORD = BYTES_PER_RECORD + 120  # it is also in a table with its line
+WORDS_AT_ONCE = 1024
+MOST_DIGITS = 1000  # of a count, however wrong: beyond 4,300 Python refuses
 
-def read_word_vectors(path: str | PathLike[str]) -> Records:
+
+def read_word_vectors(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
     """Read words and their vectors from a text file, gzip or not.
 
     Parameters
@@ -24,34 +31,55 @@ def read_word_vectors(path: str | PathLike[str]) -> Records:
     path
         One word per line, followed by its numbers, separated by spaces (GloVe). A first line with the number of words
         and the dimension (word2vec, fastText) is checked and passed over.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
     """
-    # only line feeds end a line: words may hold other characters that Python would split at
-    lines = [line.rstrip(" \r\t") for line in read_text(path).split("\n")]
-    body = [(number, line) for number, line in enumerate(lines, start=1) if line]
-    header = _header(body[0][1].split(" "))
-    if header is not None:
-        del body[0]
-    if header is not None and len(body) != header[0]:
-        raise FileFormatError(
-            f"{path} promises {header[0]} words in line 1 but has {len(body)}: get it again, or remove that line"
-        )
-    if not body:
-        raise FileFormatError(f"{path} has no words: give one word and its vector per line")
-    dimension = body[0][1].count(" ") if header is None else header[1]
-    if dimension < 1:
-        raise FileFormatError(f"{path}, line {body[0][0]} has no numbers after the word: give word vectors as text")
-    vectors = np.empty((len(body), dimension))
+    allowance = Allowance(path, memory_limit)
     line_of: dict[str, int] = {}
-    for row, (number, line) in enumerate(body):
-        word, vectors[row] = _word_and_vector(line.split(" "), dimension, f"{path}, line {number}")
-        if word in line_of:
-            raise FileFormatError(f"{path} has the word {word!r} in lines {line_of[word]} and {number}: remove one")
-        line_of[word] = number
-    return Records(vectors, ids=line_of, kind="vectors", name=stem(path))
+    parts: list[NDArray[np.float64]] = []
+    vectors: list[NDArray[np.float64]] = []
+    # only line feeds end a line: words may hold other characters that Python would split at
+    with TextSource(path, newline="\n", most_ratio=MOST_RATIO, is_secret=False) as source:
+        lines = _numbered_lines(source)
+        first = next(lines, None)
+        if first is None:
+            raise FileFormatError(f"{path} is empty: give one word and its vector per line")
+        header = _header(first[1].split(" "))
+        dimension = first[1].count(" ") if header is None else header[1]
+        for number, line in chain([first] if header is None else [], lines):
+            where = f"{path}, line {number}"
+            if dimension < 1:
+                raise FileFormatError(f"{where} has no numbers after the word: give word vectors as text")
+            word, vector = _word_and_vector(line.split(" "), dimension, where)
+            if word in line_of:
+                raise FileFormatError(f"{path} has the word {word!r} in lines {line_of[word]} and {number}: remove one")
+            line_of[word] = number
+            vectors.append(vector)
+            allowance.take(BYTES_PER_WORD + len(word) + BYTES_PER_NUMBER * dimension)
+            if len(vectors) == WORDS_AT_ONCE:
+                parts.append(np.stack(vectors))
+                vectors = []
+    if header is not None and len(line_of) != header[0]:
+        raise FileFormatError(
+            f"{path} promises {header[0]} words in line 1 but has {len(line_of)}: get it again, or remove that line"
+        )
+    if not line_of:
+        raise FileFormatError(f"{path} has no words: give one word and its vector per line")
+    if vectors:
+        parts.append(np.stack(vectors))
+    return Records(np.concatenate(parts), ids=line_of, kind="vectors", name=stem(path))
+
+
+def _numbered_lines(source: TextSource) -> Iterator[tuple[int, str]]:
+    """Give the lines that are not blank, each with its number."""
+    for number, line in enumerate(source.lines(), start=1):
+        kept = line.rstrip(" \r\t\n")
+        if kept:
+            yield number, kept
 
 
 def _header(cells: list[str]) -> tuple[int, int] | None:
-    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() for cell in cells):
+    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) <= MOST_DIGITS for cell in cells):
         return int(cells[0]), int(cells[1])
     return None
 

@@ -12,7 +12,7 @@ from metricdp.errors import FileFormatError, InputError, revealed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metricdp.interfaces.streams import TextSource
+    from metricdp.data.readers.streams import TextSource
 
 LONGEST_VALUE = 1 << 24
 BLANKS = re.compile(r"[ \t\n\r]*")
@@ -74,6 +74,8 @@ def features(source: TextSource) -> Iterator[Feature]:
     What else the collection holds is read past, save a reference system other than degrees, which is refused.
     """
     text = _Text(source)
+    if text.is_at_end():
+        raise InputError(f"{source.path} is empty: give a file with at least one record")
     text.expect("{", "a GeoJSON FeatureCollection of Points")
     has_features = False
     if not text.skip("}"):
@@ -159,9 +161,13 @@ class _Text:
         if not self.skip(sign):
             raise self._broken(f"{what} was expected")
 
+    def is_at_end(self) -> bool:
+        """Say whether only blanks are left."""
+        return not self._sign()
+
     def expect_end(self) -> None:
         """Complain if anything but blanks follows."""
-        if self._sign():
+        if not self.is_at_end():
             raise self._broken("text after the collection")
 
     def _sign(self) -> str:

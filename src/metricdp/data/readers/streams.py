@@ -1,0 +1,242 @@
+"""Files that are read piece by piece, packed or not, with limits that hold while they are read.
+
+Two limits guard the readers that hold what they read. A gzip file may unpack to `MOST_RATIO` times its size (and always
+to `ALWAYS_UNPACKED` bytes): honest tables pack to a tenth or so, bombs to a thousandth. And an `Allowance` counts the
+memory that is taken, so that reading ends with one clear line before the memory does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import re
+import stat
+import zlib
+from typing import IO, TYPE_CHECKING, Self, cast
+
+from metricdp.data.readers.files import existing_file
+from metricdp.errors import FileFormatError, InputError, revealed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from os import PathLike
+    from pathlib import Path
+
+    Progress = Callable[["TextSource", int], None]
+    """Called after each piece with the file that is read and the number of reports so far."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+BYTES_AT_ONCE = 1 << 17
+LONGEST_LINE = 1 << 24  # characters
+MOST_RATIO = 50.0  # unpacked bytes for each packed one
+ALWAYS_UNPACKED = 16_000_000  # bytes that a packed file may hold whatever its size
+NO_TEXT = re.compile("[\ud800-\udfff]")  # half a character
+UNREADABLE = (OSError, EOFError, zlib.error)
+GIGABYTE = 1e9
+SHARE_OF_AVAILABLE = 0.5  # of the memory that is free: the rest is for what is done with the records
+# what readers take, measured by tests/data/test_bombs.py
+BYTES_PER_NUMBER = 24  # in its piece, joined with the others, and copied to where it stays
+BYTES_PER_RECORD = 180  # its id as a text and in the list, what checking ids takes, its prior
+WITHOUT_KNOWING = 4e9  # bytes, where the system does not tell what is free
+
+
+class Allowance:
+    """Counts the memory that a reader takes, and stops it before there is too much.
+
+    Parameters
+    ----------
+    path
+        What is read, for the message.
+    memory_limit
+        Gigabytes that reading may take; by default half of what is free.
+    """
+
+    def __init__(self, path: str | PathLike[str], memory_limit: float | None = None) -> None:
+        if memory_limit is not None and not memory_limit > 0:
+            raise InputError(f"memory_limit must be positive, got {memory_limit}: give gigabytes such as 4")
+        self.path, self.taken = path, 0.0
+        self.most = SHARE_OF_AVAILABLE * available_bytes() if memory_limit is None else memory_limit * GIGABYTE
+
+    def take(self, n_bytes: float) -> None:
+        """Count ``n_bytes`` more, and refuse the file if that is too much."""
+        self.taken += n_bytes
+        if self.taken > self.most:
+            raise InputError(
+                f"{self.path} holds more than fits into {self.most / GIGABYTE:.3g} GB of memory: keep only the rows "
+                "and columns that are needed, or raise memory_limit"
+            )
+
+
+def available_bytes() -> float:
+    """Return the memory that is free for new programs, as Linux reckons it; elsewhere all that the machine has."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  not a file of the user's
+            fields = dict(line.split(":", 1) for line in lines)
+        return float(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):  # not told on this system
+        return WITHOUT_KNOWING
+
+
+class ByteSource:
+    """A file or a pipe, packed with gzip or not, that gives its bytes in pieces.
+
+    Parameters
+    ----------
+    path
+        A file or a pipe.
+    most_ratio
+        How many bytes each packed byte may unpack to; None for readers that hold nothing of what they read.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, most_ratio: float | None = None) -> None:
+        self.path = existing_file(path)
+        try:
+            self._raw = self.path.open("rb")
+        except OSError as error:
+            raise self._unreadable(error) from None
+        try:
+            status = os.fstat(self._raw.fileno())
+            self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            self.start = self._raw.peek(8)[:8]
+        except OSError as error:
+            self._raw.close()
+            raise self._unreadable(error) from None
+        self._counted = _Counted(self._raw)
+        if self.start.startswith(GZIP_MAGIC):
+            unpacked: io.RawIOBase = _Unpacked(self._counted, self.path, most_ratio)
+        else:
+            unpacked = self._counted
+        self._bytes = io.BufferedReader(unpacked, BYTES_AT_ONCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bytes.close()
+        self._raw.close()
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the file has been read, from 0 to 1; None for a pipe."""
+        return min(1.0, self._counted.n / self.size) if self.size else None
+
+    def pieces(self) -> Iterator[bytes]:
+        """Give piece after piece."""
+        try:
+            while piece := self._bytes.read(BYTES_AT_ONCE):
+                yield piece
+        except UNREADABLE as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception) -> InputError:
+        if not isinstance(error, OSError) or isinstance(error, gzip.BadGzipFile):
+            return FileFormatError(f"{self.path} is a damaged gzip file ({error}): get it again")
+        return InputError(f"{self.path} cannot be read ({error.strerror or error}): check the path and its permissions")
+
+
+class TextSource(ByteSource):
+    """A UTF-8 text file, packed with gzip or not, that gives its text in pieces, without a byte order mark.
+
+    Parameters
+    ----------
+    path, most_ratio
+        As for `ByteSource`.
+    newline
+        As for `open`: None turns every line end into a line feed, "" leaves them as they are.
+    is_secret
+        Whether messages must not show what the file holds.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        newline: str | None = None,
+        most_ratio: float | None = None,
+        is_secret: bool = True,
+    ) -> None:
+        super().__init__(path, most_ratio=most_ratio)
+        self.line, self.is_secret, self._newline = 1, is_secret, newline
+        # a byte that is no text becomes half a character, which is found below with its line
+        decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True) if newline is None else decoder
+
+    def read(self) -> str:
+        """Give the next piece of text, as soon as there is any; empty at the end."""
+        text, is_more = "", True
+        while is_more and not text:
+            try:
+                piece = self._bytes.read1(BYTES_AT_ONCE)  # a pipe gives what it has
+            except UNREADABLE as error:
+                raise self._unreadable(error) from None
+            is_more = bool(piece)
+            text = self._decoder.decode(piece, final=not is_more)
+        broken = NO_TEXT.search(text)
+        if broken is not None:
+            line = self.line + text.count("\n", 0, broken.start())
+            byte = f"byte 0x{ord(broken[0]) & 0xFF:02x}"
+            shown = revealed(byte) if self.is_secret else f", {byte},"
+            raise FileFormatError(f"{self.path}, line {line}{shown} is not UTF-8 text: save it as UTF-8")
+        self.line += text.count("\n")
+        return text
+
+    def lines(self) -> Iterator[str]:
+        """Give line after line, each with its end."""
+        begun = ""
+        while piece := self.read():
+            lines = list(io.StringIO(begun + piece, newline=self._newline))
+            # the last line may go on in the next piece, even after a carriage return
+            begun = "" if lines[-1].endswith("\n") else lines.pop()
+            yield from lines
+            if len(begun) > LONGEST_LINE:
+                raise FileFormatError(
+                    f"{self.path}, line {self.line} has more than {LONGEST_LINE:,} characters: break it into lines"
+                )
+        if begun:
+            yield begun
+
+
+class _Counted(io.RawIOBase):
+    """The bytes of a file, counted: a pipe cannot tell where it is."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.n = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        # one system call at most: a pipe may have no more for long
+        taken = cast("io.BufferedReader", self._file).readinto1(cast("bytearray", buffer))
+        self.n += taken
+        return taken
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a gzip file, refused while it is read if it grows out of all proportion."""
+
+    def __init__(self, packed: _Counted, path: Path, most_ratio: float | None) -> None:
+        self._packed, self._path, self._most_ratio = packed, path, most_ratio
+        self._gzip = gzip.GzipFile(fileobj=packed)
+        self._n = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast("bytearray", buffer))
+        piece = self._gzip.read1(len(view))
+        view[: len(piece)] = piece
+        self._n += len(piece)
+        if self._most_ratio is not None and self._n > max(ALWAYS_UNPACKED, self._most_ratio * self._packed.n):
+            raise FileFormatError(
+                f"{self._path} unpacks to more than {self._most_ratio:g} times its size: if it is what it should be, "
+                "unpack it first (gunzip) and give the plain file"
+            )
+        return len(piece)

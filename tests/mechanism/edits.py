@@ -1,0 +1,274 @@
+"""Honest mechanism files, edited by somebody who knows the format and puts both hashes right again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+import numpy as np
+from tests.mechanism.independent import violation
+from tests.mechanism.test_files import pack, unpack
+
+import metricdp as mdp
+from metricdp.mechanism.certify import ENCLOSURE_BITS, exp_enclosure
+from metricdp.metric.distances import CoordinateMetric
+
+# Relative; how much longer than the true distance a stored one may be and still load. 0 demands that no file loads
+# that violates its claim by any amount.
+ROUNDING_OF_DISTANCES: dict[str, float] = {}
+
+
+def honest_files(folder):
+    """Small files of every metric, with and without losses, with outputs as rows and as points."""
+    square = mdp.Records([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.3, 0.7]], kind="vectors")
+    city = mdp.data.road("gothenburg", n=5, seed=3)
+    line = np.abs(np.arange(5.0)[:, None] - np.arange(5.0))
+    problems = {
+        "euclidean": mdp.Problem(square, epsilon=2.0, eta=1.0, outputs=4),
+        "euclidean points": mdp.Problem(square, epsilon=0.5, eta=np.inf, outputs=[[0.5, 0.5], [0.1, 0.9], [1.0, 0.2]]),
+        "manhattan": mdp.Problem(square, epsilon=1.0, eta=1.3, outputs=5, metric="manhattan"),
+        "haversine": mdp.Problem(city, epsilon=1.5, eta=4.0, outputs=4),
+        "haversine points": mdp.Problem(
+            city, epsilon=0.3, eta=9.0, outputs=[[57.7, 11.9], [57.6, 12.0]], loss="distance"
+        ),
+        "street": mdp.Problem(city, epsilon=1.0, eta=9.0, outputs=4, metric="street"),
+        "matrix": mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=4, metric=line, loss=line[:, :4]),
+    }
+    found = []
+    for name, problem in problems.items():
+        path = folder / f"{name}.mdp"
+        mdp.Mechanism.from_matrix(problem, closed(problem)).save(path)
+        metadata, tensors = unpack(path)
+        found.append((metadata, tensors))
+        if "points" not in name:
+            without = {key: value for key, value in tensors.items() if key != "losses"}
+            found.append(({key: value for key, value in metadata.items() if key != "loss_name"}, without))
+    return found
+
+
+def closed(problem):
+    """A private matrix at many of its limits: each output as likely as it can be for whom it costs least."""
+    best = np.exp(-problem.loss / problem.loss.mean())
+    reached = problem.graph.closure(best, problem.epsilon)
+    return reached / reached.sum(axis=1, keepdims=True)
+
+
+def ulps(value, steps):
+    for _ in range(abs(steps)):
+        value = np.nextafter(value, np.inf if steps > 0 else -np.inf)
+    return float(value)
+
+
+def nudged(rng, value):
+    """A float a little or much different."""
+    choices = (ulps(value, 1), ulps(value, -1), ulps(value, 3), value * (1 + 1e-12), value * (1 - 1e-12), value * 2.0)
+    rest = (value / 2.0, 0.0, -0.0, -value, math.nan, math.inf, 5e-324, 1e308)
+    return float((choices + choices + rest)[rng.integers(2 * len(choices) + len(rest))])
+
+
+def somewhere(rng, array):
+    return tuple(int(rng.integers(n)) for n in array.shape)
+
+
+def move(table, row, k, amount):
+    """Give weight to one output of a row, taken from its largest other one."""
+    others = [o for o in range(table.shape[1]) if o != k]
+    donor = max(others, key=lambda o: int(table[row, o]))
+    amount = max(-int(table[row, k]), min(amount, int(table[row, donor])))
+    table[row, k] = int(table[row, k]) + amount
+    table[row, donor] = int(table[row, donor]) - amount
+
+
+def edit_weight(rng, metadata, tensors):
+    i, k = somewhere(rng, tensors["table"])
+    tensors["table"][i, k] = (int(tensors["table"][i, k]) + int(rng.choice([-1, 1, 2**20]))) % 2**64
+
+
+def edit_move(rng, metadata, tensors):
+    table = tensors["table"]
+    if table.shape[1] > 1:
+        move(table, *somewhere(rng, table), int(rng.choice([-1, 1, 2**10, 2**40, -(2**40), 2**60, -(2**62)])))
+
+
+def edit_to_the_limit(rng, metadata, tensors):
+    """As much weight as the stored distance allows, to one unit; a distance that is too long then shows at once."""
+    table, pairs = tensors["table"], tensors["pairs"]
+    epsilon = float.fromhex(metadata["epsilon"])
+    if not len(pairs) or table.shape[1] < 2 or not 0 < epsilon < 1e3:
+        return
+    for _ in range(int(rng.integers(1, 6))):
+        p = int(rng.integers(len(pairs)))
+        i, j = (int(v) for v in (pairs[p] if rng.random() < 0.5 else pairs[p][::-1]))
+        k, distance = int(rng.integers(table.shape[1])), float(tensors["distances"][p])
+        if max(i, j) < len(table) and min(i, j) >= 0 and 0 < distance < 40 / epsilon:
+            limit = exp_enclosure(epsilon, distance) * int(table[j, k]) >> ENCLOSURE_BITS
+            move(table, i, k, limit + int(rng.choice([0, 0, 0, 1, -1])) - int(table[i, k]))
+
+
+def edit_long_and_to_the_limit(rng, metadata, tensors):
+    """The strongest lie: a distance a hair too long, and the table at its limit."""
+    d = tensors["distances"]
+    if len(d):
+        d *= 1.0 + float(rng.choice([2.0**-52, 2.0**-51, 1e-15, 1e-14, 1e-13, 1e-12]))
+        for _ in range(10):
+            edit_to_the_limit(rng, metadata, tensors)
+
+
+def edit_pairs(rng, metadata, tensors):
+    pairs, d = tensors["pairs"], tensors["distances"]
+    if not len(pairs):
+        return
+    p = int(rng.integers(len(pairs)))
+    match rng.integers(6):
+        case 0:
+            tensors["pairs"], tensors["distances"] = np.delete(pairs, p, axis=0), np.delete(d, p)
+        case 1:
+            tensors["pairs"], tensors["distances"] = np.insert(pairs, p, pairs[p], axis=0), np.insert(d, p, d[p])
+        case 2:
+            order = rng.permutation(len(pairs))
+            tensors["pairs"], tensors["distances"] = pairs[order].copy(), d[order].copy()
+        case 3:
+            pairs[p] = pairs[p][::-1].copy()
+        case 4:
+            pairs[p, rng.integers(2)] = rng.integers(-2, len(tensors["table"]) + 2)
+        case _:
+            tensors["pairs"], tensors["distances"] = pairs[:0].copy(), d[:0].copy()
+
+
+def edit_distance(rng, metadata, tensors):
+    if len(tensors["distances"]):
+        p = int(rng.integers(len(tensors["distances"])))
+        tensors["distances"][p] = nudged(rng, tensors["distances"][p])
+
+
+def edit_budget(rng, metadata, tensors):
+    key = str(rng.choice(["epsilon", "eta"]))
+    metadata[key] = nudged(rng, float.fromhex(metadata[key])).hex()
+
+
+def edit_eta_to_a_distance(rng, metadata, tensors):
+    """Pairs at exactly eta, or one step beyond."""
+    points = tensors["records"]
+    if metadata["metric"] in CoordinateMetric.NAMES and len(points) > 1 and points.ndim == 2:
+        i, j = rng.choice(len(points), 2, replace=False)
+        with np.errstate(all="ignore"):
+            far = float(CoordinateMetric(metadata["metric"]).elementwise(points[i], points[j]))
+        metadata["eta"] = ulps(far, int(rng.integers(-1, 2))).hex()
+
+
+def edit_record(rng, metadata, tensors):
+    points = tensors["records"]
+    if rng.random() < 0.3:
+        a, b = rng.integers(len(points), size=2)
+        points[[a, b]] = points[[b, a]]
+    else:
+        place = somewhere(rng, points)
+        points[place] = nudged(rng, points[place])
+
+
+def edit_ids(rng, metadata, tensors):
+    ids = json.loads(metadata["ids"])
+    if not isinstance(ids, list) or not ids:
+        return
+    match rng.integers(4):
+        case 0:
+            ids.reverse()
+        case 1:
+            ids[0] = ids[-1]
+        case 2:
+            ids.pop()
+        case _:
+            ids[0] = rng.choice([1, None, "", "=1+1"], size=1).tolist()[0]
+    metadata["ids"] = json.dumps(ids)
+
+
+def edit_name(rng, metadata, tensors):
+    names = ["haversine", "euclidean", "manhattan", "street", "matrix", "function f", "Euclidean", ""]
+    if rng.random() < 0.7:
+        metadata["metric"] = str(rng.choice(names))
+    else:
+        metadata["kind"] = str(rng.choice(["places", "vectors", "planets"]))
+
+
+def edit_outputs(rng, metadata, tensors):
+    outputs = tensors["outputs"]
+    place = somewhere(rng, outputs)
+    if outputs.dtype == np.dtype("<i4"):
+        outputs[place] = rng.integers(-1, len(tensors["table"]) + 1)
+    else:
+        outputs[place] = nudged(rng, outputs[place])
+    if rng.random() < 0.2:
+        tensors["outputs"] = outputs[::-1].copy()
+
+
+def edit_shape(rng, metadata, tensors):
+    name = str(rng.choice(sorted(tensors)))
+    value = tensors[name]
+    match rng.integers(5):
+        case 0 if value.ndim == 2:
+            tensors[name] = np.ascontiguousarray(value.T)
+        case 1:
+            tensors[name] = value[:-1].copy()
+        case 2 if value.ndim == 2:
+            tensors[name] = np.ascontiguousarray(value[:, :-1])
+        case 3:
+            tensors[name] = np.concatenate((value, value[:1]))
+        case _:
+            tensors[name] = value.reshape(-1).copy()
+
+
+def edit_metadata(rng, metadata, tensors):
+    if rng.random() < 0.5:
+        metadata.pop(str(rng.choice(sorted(set(metadata) - {"ids", "epsilon", "eta", "metric"}))))
+    else:
+        metadata[str(rng.choice(["loss", "lower_bound", "note", "loss_name"]))] = (1.0).hex()
+
+
+def edit_prior(rng, metadata, tensors):
+    prior = tensors["prior"]
+    if rng.random() < 0.5:
+        prior[rng.integers(len(prior))] = nudged(rng, 0.2)
+    else:
+        prior *= float(rng.choice([0.0, 2.0, 1e300, 1e-320]))
+
+
+def edit_losses(rng, metadata, tensors):
+    if "losses" in tensors and rng.random() < 0.7:
+        place = somewhere(rng, tensors["losses"])
+        tensors["losses"][place] = nudged(rng, tensors["losses"][place])
+    else:
+        tensors["losses"] = np.ones(tensors["table"].shape)
+
+
+EDITS = [value for name, value in sorted(globals().items()) if name.startswith("edit_")]
+
+
+def attack(folder, count, *, seed=0, rounding=ROUNDING_OF_DISTANCES):
+    """Edit ``count`` files; the number loaded and refused by each kind of edit, and what is violated by which."""
+    rng = np.random.default_rng(seed)
+    originals, path = honest_files(folder), folder / "edited.mdp"
+    seen, found = Counter(), []
+    for number in range(count):
+        metadata, tensors = originals[rng.integers(len(originals))]
+        metadata, tensors = dict(metadata), {name: value.copy() for name, value in tensors.items()}
+        chosen = [EDITS[number % len(EDITS)]]
+        chosen += [EDITS[rng.integers(len(EDITS))] for _ in range(int(rng.choice([0, 0, 1, 2])))]
+        with np.errstate(all="ignore"):
+            # shapes last: the others look for what they change
+            for edit in sorted(chosen, key=lambda edit: edit is edit_shape):
+                edit(rng, metadata, tensors)
+        pack(path, metadata, tensors)
+        try:
+            mechanism = mdp.load(path)
+        except (mdp.FileFormatError, mdp.CertificationError):
+            seen[chosen[0].__name__, "refused"] += 1
+            continue
+        seen[chosen[0].__name__, "loaded"] += 1
+        claim = (float.fromhex(metadata["epsilon"]), float.fromhex(metadata["eta"]), metadata["metric"])
+        if (mechanism.epsilon, mechanism.eta, mechanism.metric) != claim:
+            found.append((number, chosen, "another claim than the file's"))
+        fault = violation(mechanism, rounding=rounding.get(mechanism.metric, 0.0))
+        if fault:
+            found.append((number, [edit.__name__ for edit in chosen], fault))
+    return seen, found
