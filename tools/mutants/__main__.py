@@ -45,6 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Mutation testing of the exact core")
     parser.add_argument("--file", action="append", help="only files whose path ends like this; can be repeated")
     parser.add_argument("--name", default="", help="only mutants whose name holds this text")
+    parser.add_argument("--new", action="store_true", help="leave out the survivors that are accepted already")
     parser.add_argument("--tests", action="append", help="only these tests; can be repeated")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", type=Path, default=REPORT)
@@ -55,6 +56,9 @@ def main() -> int:
         paths = [path for path in paths if any(str(path).endswith(end) for end in options.file)]
     sources = {str(path): path.read_text(encoding="utf-8") for path in paths}
     mutants = [m for file, source in sources.items() for m in find_mutants(file, source) if options.name in m.name]
+    accepted = _accepted()
+    if options.new:
+        mutants = [m for m in mutants if _key(m) not in accepted]
     begin = time.monotonic()
     session = MutationSession(mutants, sources, options.jobs, say)
     words = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", f"--rootdir={ROOT}"]
@@ -62,7 +66,6 @@ def main() -> int:
     code = pytest.main([*words, *(options.tests or TESTS)], plugins=[session])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) or len(session.outcomes) < len(mutants):
         return 2
-    accepted = _accepted()
     text, is_good = report(session.outcomes, sources, accepted, time.monotonic() - begin)
     options.report.parent.mkdir(parents=True, exist_ok=True)
     options.report.write_text(text, encoding="utf-8")
@@ -105,7 +108,7 @@ def report(
     lines += [f"- {_short(m.file)}:{m.line}: `{m.name}`: {accepted[_key(m)]}" for m in alive if m not in unknown]
     killed = {_key(m) for m, o in outcomes.items() if m not in alive}
     known = {_key(m) for m in outcomes}
-    gone = [key for key in accepted if key not in known and any(_short(f) == key[0] for f in sources)]
+    gone = [key for key in accepted if key not in known and any(_short(file) == key[0] for file in sources)]
     lines += ["", "## Accepted, but killed", ""] + [f"- {f}: `{name}`" for f, name in accepted if (f, name) in killed]
     lines += ["", "## Accepted, but no such mutant", ""] + [f"- {file}: `{name}`" for file, name in gone]
     lines += ["", "## Compiled kernels, not mutated (their tests compare them with plain references)", ""]
