@@ -28,8 +28,8 @@ ENCLOSURE_BITS = 96
 ALWAYS_ENOUGH = 44.0  # exp(44) > 2^63: the pair holds as soon as the smaller entry is at least 1
 # relative; rounding of both entries, their quotient, epsilon d (below 44 * 2^-53) and numpy's exp is below 2^-46
 GUARD = 2.0**-44
-ENTRIES_AT_ONCE = 65_536  # of a block of pairs: small enough to stay in the cache
-_DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR)
+ENTRIES_AT_ONCE = 1 << 16  # of a block of pairs: small enough to stay in the cache
+_DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR, Emin=-9999, Emax=9999)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PrivacyCheck:
     """What the exact check found.
 
     ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair, infinite
-    if a probability of zero stands beside a positive one or if a row has a wrong sum). ``fault`` says in words why a
+    if a probability of zero stands beside a positive one, or if a row has a wrong sum). ``fault`` says in words why a
     table did not pass.
     """
 
@@ -113,10 +113,9 @@ def check_privacy(
     begin = time.perf_counter()
     n, K = table.shape
     fault = row_sum_fault(table)
-    rates = np.empty(len(pairs))  # the privacy loss of each pair per unit of distance, in floats
+    rates = np.full(len(pairs), np.inf)  # the privacy loss of each pair per unit of distance, in floats
     exact: list[NDArray[np.int64]] = []
-    tightest, worst = math.inf, None
-    if not fault:
+    if not fault and len(pairs):
         as_float = table.astype(np.float64)
         block = max(1, ENTRIES_AT_ONCE // K)
         starts = range(0, len(pairs), block)
@@ -125,9 +124,8 @@ def check_privacy(
             part = slice(start, start + block)
             return start + _filter_block(as_float, pairs[part], distances[part], epsilon, rates[part])
 
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
             exact = list(map(scan, starts)) if len(starts) == 1 else list(pool.map(scan, starts))
-        tightest, worst = _worst(table, pairs, distances, rates)
     undecided = np.concatenate(exact) if exact else np.zeros(0, dtype=np.int64)
     n_exact = 0
     for p in undecided:
@@ -143,6 +141,7 @@ def check_privacy(
                 f"exp({epsilon!r} * {distances[p]!r})"
             )
             break
+    tightest, worst = _worst(table, pairs, distances, rates)
     if not fault:
         tightest = min(tightest, epsilon)  # it has just been proved to hold at epsilon
     n_entries = 2 * len(pairs) * K
@@ -208,7 +207,7 @@ def _worst(
     a, b = table[i].astype(np.float64), table[j].astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.abs(np.log(a) - np.log(b))
-    output = int(np.nanargmax(loss))  # 0/0 is passed by; a row that sums to 2^63 has an entry that is none
+    output = int(np.nanargmax(loss)) if not np.isnan(loss).all() else 0
     if a[output] < b[output]:
         i, j = j, i
     return math.nextafter(float(rates[p]), math.inf), Worst(i, j, output, float(distances[p]))
