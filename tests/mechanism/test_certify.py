@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import math
 import pickle
-import time
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -18,12 +17,10 @@ from tests.conftest import DATASETS, small_problem
 from tests.mechanism.independent import exp_bounds, is_private
 
 import metricdp as mdp
-from metricdp.mechanism import certify
-from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, Worst, check_privacy, exp_enclosure, row_sum_fault
+from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, check_privacy, exp_enclosure
 
 TOTAL = 1 << 63
 PAIR = np.array([[0, 1]], dtype=np.int32)
-NO_PAIRS = np.zeros((0, 2), dtype=np.int32)
 
 
 def check_two(a, b, epsilon, distance):
@@ -37,13 +34,8 @@ def test_enclosure_is_below_and_close(epsilon, distance):
         exponent, epsilon = Fraction(60.0 / distance) * Fraction(distance), 60.0 / distance
     enclosure = exp_enclosure(epsilon, distance)
     low, high = exp_bounds(exponent)
-    assert enclosure <= high * 2**96
-    assert enclosure >= low * 2**96 - 2
-
-
-@pytest.mark.parametrize("exponent", [0.0, 1e-300, 1e-40])
-def test_the_enclosure_of_hardly_anything_is_one(exponent):
-    assert exp_enclosure(1.0, exponent) == exp_enclosure(exponent, 1.0) == 2**96
+    assert enclosure <= high * 2**ENCLOSURE_BITS
+    assert enclosure >= low * 2**ENCLOSURE_BITS - 2
 
 
 def test_numpy_exp_is_far_inside_the_guard():
@@ -70,34 +62,6 @@ def test_rows_must_sum_exactly():
     assert check_privacy(np.array([[TOTAL, 0]], dtype=np.uint64), none, np.zeros(0), 1.0).certified
 
 
-@pytest.mark.parametrize("excess", [1, 2, 2**31, 2**32, 2**32 + 1, -1, -(2**32), -TOTAL, TOTAL])
-def test_every_wrong_sum_is_found(excess):
-    total = TOTAL + excess
-    table = np.array([[TOTAL, 0], [total - total // 2, total // 2], [TOTAL - 7, 7]], dtype=np.uint64)
-    assert row_sum_fault(table) == f"row 1 sums to {total}, not to 2^63 = {TOTAL} (1 such rows)"
-    assert row_sum_fault(table[::2]) == ""
-    assert row_sum_fault(table[[0, 1, 2, 1]]).startswith(f"row 1 sums to {total}, ")
-    assert row_sum_fault(table[[0, 1, 2, 1]]).endswith("(2 such rows)")
-
-
-def test_a_wrong_sum_holds_at_no_epsilon():
-    table = np.array([[TOTAL, 1], [TOTAL, 0], [TOTAL - 5, 5]], dtype=np.uint64)
-    pairs, distances = np.array([[0, 1], [1, 2]], dtype=np.int32), np.ones(2)
-    check = check_privacy(table, pairs, distances, 1.0)
-    assert not check.certified
-    assert check.fault.startswith("row 0 sums to")
-    assert check.tightest_epsilon == math.inf
-    assert (check.n_cleared_by_filter, check.n_decided_exactly) == (8, 0)
-
-
-def test_without_pairs_there_is_no_loss():
-    check = check_privacy(np.array([[TOTAL, 0]], dtype=np.uint64), NO_PAIRS, np.zeros(0), 1.0)
-    assert check.certified
-    assert (check.tightest_epsilon, check.worst, check.fault) == (0.0, None, "")
-    assert (check.n_records, check.n_outputs, check.n_pairs) == (1, 2, 0)
-    assert (check.n_cleared_by_filter, check.n_decided_exactly) == (0, 0)
-
-
 def test_zero_beside_a_positive_probability_is_refused_at_any_epsilon():
     for exponent in (1.0, 40.0, 50.0, 700.0, 1e6, 1e300):
         check = check_two([TOTAL, 0], [TOTAL - 1, 1], exponent, 1.0)
@@ -108,14 +72,7 @@ def test_zero_beside_a_positive_probability_is_refused_at_any_epsilon():
 def test_one_unit_is_enough_beyond_overflow():
     for exponent in (44.0, 50.0, 700.0, 710.0, 1e6, 1e300):
         assert check_two([TOTAL - 1, 1], [1, TOTAL - 1], exponent, 1.0).certified
-    for epsilon, distance in ((43.6, 1.0), (400.0, 0.109), (0.4, 109.0)):
-        assert not check_two([TOTAL - 1, 1], [1, TOTAL - 1], epsilon, distance).certified
-
-
-def test_beyond_overflow_only_a_zero_breaks_a_pair():
-    check = check_two([1, TOTAL - 1, 0], [TOTAL - 2, 1, 1], 50.0, 1.0)
-    assert "records 1 and 0 at distance" in check.fault
-    assert ": output 2 has weight 1 for one and 0 for the other" in check.fault
+    assert not check_two([TOTAL - 1, 1], [1, TOTAL - 1], 43.6, 1.0).certified
 
 
 def test_distance_zero_means_equal():
@@ -123,107 +80,6 @@ def test_distance_zero_means_equal():
     check = check_two([TOTAL - 5, 5], [TOTAL - 6, 6], 1.0, 0.0)
     assert not check.certified
     assert check.tightest_epsilon == math.inf
-
-
-def test_rows_at_distance_zero_are_compared_entry_by_entry():
-    equal = check_two([TOTAL - 5, 5, 0], [TOTAL - 5, 5, 0], 1.0, 0.0)
-    assert 0.0 <= equal.tightest_epsilon < 1e-300
-    assert equal.n_cleared_by_filter + equal.n_decided_exactly == 6
-    a, b = [TOTAL - 9, 2, 3, 4], [TOTAL - 9, 3, 3, 3]
-    for rows, more, less in (((a, b), 1, 0), ((b, a), 0, 1)):
-        check = check_two(*rows, 1.0, 0.0)
-        # the one entry that is larger in b, or the one that is larger in a
-        assert (
-            f"records {more} and {less} " in check.fault and "output 1 has weight 3 for one and 2" in check.fault
-        ) or (f"records {less} and {more} " in check.fault and "output 3 has weight 4 for one and 3" in check.fault)
-        assert check.n_cleared_by_filter + check.n_decided_exactly == 8
-        assert check.n_decided_exactly > 0
-        assert check.tightest_epsilon == math.inf
-    # equal rows at distance 0 cost nothing, so that the other pair is the worst
-    table = np.array([a, a, b], dtype=np.uint64)
-    pairs = np.array([[0, 1], [1, 2]], dtype=np.int32)
-    check = check_privacy(table, pairs, np.array([0.0, 2.0]), 3.0)
-    assert check.certified
-    assert check.tightest_epsilon == pytest.approx(math.log(1.5) / 2.0, rel=1e-12)
-    assert check.worst == Worst(2, 1, 1, 2.0)
-
-
-def test_equal_rows_are_private_however_near():
-    check = check_two([TOTAL - 5, 5], [TOTAL - 5, 5], 1.0, 1e-30)
-    assert check.certified
-    assert check.n_cleared_by_filter + check.n_decided_exactly == 4
-
-
-@pytest.mark.parametrize("is_turned", [False, True])
-def test_a_broken_pair_is_named_with_the_larger_weight_first(is_turned):
-    rows = ([TOTAL - 9, 9], [TOTAL - 3, 3])
-    check = check_two(*(rows[::-1] if is_turned else rows), 1.0, 1.0)
-    assert check.fault.startswith("records 1 and 0 at" if is_turned else "records 0 and 1 at")
-    assert "output 1 has weight 9 for one and 3 for the other" in check.fault
-    assert check.worst == (Worst(1, 0, 1, 1.0) if is_turned else Worst(0, 1, 1, 1.0))
-    assert not check.certified
-    assert check.tightest_epsilon == pytest.approx(math.log(3.0), rel=1e-12)
-    assert check.n_cleared_by_filter + check.n_decided_exactly == 4
-    assert check.n_decided_exactly > 0
-
-
-def test_the_first_broken_pair_is_named_and_the_worst_is_the_worst():
-    table = np.array([[TOTAL - 3, 3], [TOTAL - 9, 9], [TOTAL - 3, 3], [TOTAL - 27, 27]], dtype=np.uint64)
-    pairs = np.array([[0, 2], [0, 1], [2, 3]], dtype=np.int32)
-    check = check_privacy(table, pairs, np.ones(3), 1.0)
-    assert check.fault.startswith("records 1 and 0 at")
-    assert check.worst == Worst(3, 2, 1, 1.0)
-
-
-def test_the_worst_output_is_found_past_outputs_that_nobody_reports():
-    check = check_two([0, 2, 6, TOTAL - 8], [0, 2, 4, TOTAL - 6], 1.0, 1.0)
-    assert check.worst == Worst(0, 1, 2, 1.0)
-
-
-@pytest.mark.parametrize("entries", [1, 7, 11, 1 << 16])
-def test_blocks_of_any_size_give_the_same(monkeypatch, entries):
-    """The last pair alone is broken; a block may hold one pair, several, or all."""
-    monkeypatch.setattr(certify, "ENTRIES_AT_ONCE", entries)
-    weights = np.array([3, 4, 3, 4, 3, 9, 3, 4], dtype=np.uint64)
-    table = np.column_stack([np.uint64(TOTAL) - weights, weights])
-    pairs = np.array([[0, 1], [1, 2], [2, 3], [6, 7], [0, 6], [3, 4], [4, 5]], dtype=np.int32)
-    distances = np.linspace(1.0, 0.4, 7)
-    check = check_privacy(table, pairs, distances, 1.0)
-    assert check.fault.startswith("records 5 and 4 at distance")
-    assert check.worst == Worst(5, 4, 1, 0.4)
-    assert check.tightest_epsilon == pytest.approx(math.log(3.0) / 0.4, rel=1e-12)
-    assert check_privacy(table, pairs[:-1], distances[:-1], 1.0).certified
-
-
-def test_seconds_are_those_of_the_check():
-    begin = time.perf_counter()
-    check = check_two([TOTAL, 0], [TOTAL, 0], 1.0, 1.0)
-    assert 0.0 < check.seconds < time.perf_counter() - begin
-
-
-@pytest.mark.parametrize(("short", "is_cleared"), [(0.75, False), (1.25, True), (2**42, True)])
-def test_the_filter_clears_what_is_below_the_guard(short, is_cleared):
-    """A ratio short of exp(epsilon d) by less than 2^-44 relative is for the integers; the others are cleared."""
-    smaller = 2**55
-    larger = int(Fraction(exp_enclosure(1.0, 1.0), 2**96) * smaller * (1 - Fraction(short) / 2**44))
-    # the rest of both rows is equal in a third output
-    rest = TOTAL - larger - 2**60
-    check = check_two([larger, 2**60, rest], [smaller, 2**60 + larger - smaller, rest], 1.0, 1.0)
-    assert check.certified
-    assert (check.n_decided_exactly == 0) == is_cleared
-
-
-@given(st.integers(1, 2**50), st.integers(1, 2**50), st.floats(1e-3, 1e3))
-def test_tightest_epsilon_is_never_too_small(a, b, distance):
-    """It is at least the exact loss per distance, and above it by rounding only."""
-    check = check_two([a, TOTAL - a], [b, TOTAL - b], 1e6, distance)
-    with localcontext() as context:
-        context.prec = 60
-        exact = max(abs((Decimal(x) / Decimal(y)).ln()) for x, y in ((a, b), (TOTAL - a, TOTAL - b))) / Decimal(
-            distance
-        )
-        assert Decimal(check.tightest_epsilon) >= exact
-        assert Decimal(check.tightest_epsilon) <= exact + Decimal(2.0**-43) / Decimal(distance)
 
 
 def largest_allowed(smaller: int, epsilon: float, distance: float) -> int:
@@ -240,9 +96,7 @@ def test_sharp_to_one_unit(exponent):
         rest = TOTAL - larger
         if not 0 < larger < TOTAL // 2:
             continue
-        sharp = check_two([larger, rest], [smaller, TOTAL - smaller], exponent, 1.0)
-        assert sharp.certified
-        assert sharp.tightest_epsilon <= exponent
+        assert check_two([larger, rest], [smaller, TOTAL - smaller], exponent, 1.0).certified
         broken = check_two([larger + 1, rest - 1], [smaller, TOTAL - smaller], exponent, 1.0)
         assert not broken.certified
         assert broken.n_decided_exactly > 0
