@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import numpy as np
@@ -31,6 +32,7 @@ from metricdp.mechanism.repair import (
 )
 from metricdp.metric import MdpGraph
 
+NEVER = {name: lambda: False for name in ("is_due", "is_over") if name in inspect.signature(_alternate).parameters}
 TOTAL = 1 << 63
 FLOOR = 2.0**-62
 
@@ -97,8 +99,9 @@ def test_what_may_be_kept_follows_the_formula(epsilon):
     generator = np.random.default_rng(0)
     for graph in (TWO, THREE_PARTS, graph_of(3, (0, 1, 0.0), (1, 2, 1.0)), graph_of(2)):
         for _ in range(5):
-            sums = generator.uniform(1.0, 3.0, graph.n)
+            sums = generator.uniform(0.2, 3.0, graph.n)
             assert _keep(sums, graph, epsilon) == pytest.approx(plain_keep(sums, graph, epsilon), rel=1e-13)
+    assert _keep(np.array([0.25, 0.5]), graph_of(2), 1.0).tolist() == [4.0, 2.0]
     assert _keep(np.array([1.0, 2.0]), TWO, math.log(2.0)) == pytest.approx([1 / 3, 1 / 3], rel=1e-14)
 
 
@@ -150,6 +153,7 @@ def test_the_score_is_the_loss_after_mixing():
     assert _score(closed, THREE_PARTS, None) == closed.mixed
     scaled = float((costs * closed.H / closed.sums[:, None]).sum())
     assert _mixing_cost(closed, THREE_PARTS, costs) == pytest.approx((score - scaled) / score, rel=1e-12)
+    assert _mixing_cost(closed, THREE_PARTS, 1e-3 * costs) == pytest.approx((score - scaled) / score, rel=1e-12)
     assert _mixing_cost(closed, THREE_PARTS, None) == closed.mixed
     assert _mixing_cost(closed, THREE_PARTS, np.zeros((6, 3))) == 0.0
 
@@ -189,16 +193,26 @@ def test_outputs_that_are_alike_come_together(module, monkeypatch):
     assert _column_order(Z).tolist() == list(range(6))
 
 
+def apart(order, a, b):
+    return abs(order.index(a) - order.index(b))
+
+
 def test_outputs_are_compared_on_sums_of_records(module, monkeypatch):
-    """Every record counts, in groups of neighbouring rows: 0 and 2 are alike in these, 0 and 1 in the first rows."""
-    monkeypatch.setattr(module, "SAMPLED", 2)
-    Z = np.zeros((8, 4))
-    Z[[0, 4], 0] = Z[[0, 4], 1] = 1.0
-    Z[[1, 5], 2] = 1.0
-    Z[1:4, 1] = 5.0
-    Z[5:8, 3] = 7.0
-    order = _column_order(Z).tolist()
-    assert abs(order.index(0) - order.index(2)) == 1
+    """Every record counts, in groups of neighbouring rows: 0 and 1 have the same sums of two, and 0 and 2 hardly."""
+    generator = np.random.default_rng(5)
+    first = generator.uniform(0.2, 1.0, 8)
+    swapped = first.reshape(4, 2)[:, ::-1].ravel()
+    other = generator.uniform(2.0, 3.0, 8)
+    Z = np.column_stack([first, other, swapped, first + 0.01])
+    for sampled, near in ((4, 2), (5, 3), (8, 3), (100, 3)):  # 8 // 5 = 1: one by one
+        monkeypatch.setattr(module, "SAMPLED", sampled)
+        assert apart(_column_order(Z).tolist(), 0, near) == 1
+        others = Z[:, [0, 5 - near, near]]
+        assert apart(_column_order(others).tolist(), 0, 2) == 1
+    # the first record counts as well
+    Z = np.column_stack([first, first, first + 0.01])
+    Z[0, 1] += 5.0
+    assert apart(_column_order(Z).tolist(), 0, 2) == 1
 
 
 class Script:
@@ -207,11 +221,11 @@ class Script:
     def __init__(self, *mixed):
         self.mixed, self.asked, self.given = list(mixed), [], []
 
-    def __call__(self, Z, graph, epsilon, *, held_back=0.0):
+    def __call__(self, Z, graph, epsilon, *, held_back=0.0, **_):
         self.asked.append(held_back)
         self.given.append(Z.copy())
         share = self.mixed[min(len(self.asked), len(self.mixed)) - 1]
-        H = np.array([[1.0, 1.0], [2.0, 2.0]]) * 2.0 ** len(self.asked)  # the n-th has 2^n
+        H = np.array([[1.0, 3.0], [2.0, 6.0]]) * 2.0 ** len(self.asked)  # the n-th begins with 2^n
         sums = H.sum(axis=1)
         return _Closed(H, sums, (1.0 - share) / sums)
 
@@ -221,8 +235,8 @@ START = _Closed(np.full((2, 2), 0.5), np.ones(2), np.full(2, 0.5))  # half of it
 RUNGS = [h for h in (0.002, 0.001, 0.0005, 0.0002, 0.0001, 0.00005, 0.00002, 0.0) for _ in range(4)]
 
 
-def alternate(script, *, best=START, tolerance=0.0, is_due=lambda: False, costs=None, **more):
-    return _alternate(START.H, best, TWO, 1.0, costs=costs, tolerance=tolerance, is_due=is_due, **more)
+def alternate(script, *, best=START, tolerance=0.0, costs=None, **more):
+    return _alternate(START.H, best, TWO, 1.0, costs=costs, tolerance=tolerance, **{**NEVER, **more})
 
 
 def test_alternating_goes_down_the_whole_ladder_and_keeps_the_best(module, monkeypatch):
@@ -232,7 +246,7 @@ def test_alternating_goes_down_the_whole_ladder_and_keeps_the_best(module, monke
     assert script.asked == RUNGS
     assert best.H[0, 0] == 2.0**3
     assert script.given[0].tolist() == START.H.tolist()
-    assert script.given[1].tolist() == [[0.5, 0.5]] * 2  # each normalised before the next
+    assert script.given[1].tolist() == [[0.25, 0.75]] * 2  # each normalised before the next
     monkeypatch.setattr(module, "_close", Script(0.5))
     assert alternate(None) is START  # not better than what was there
     script = Script(0.9)
@@ -266,6 +280,8 @@ def test_alternating_ends_within_the_tolerance(module, monkeypatch):
     monkeypatch.setattr(module, "_close", script)
     alternate(script, tolerance=0.125, costs=np.ones((2, 2)))
     assert len(script.asked) == 1
+    alternate(script, costs=np.ones((2, 2)))  # without a tolerance it goes on all the same
+    assert len(script.asked) == 1 + 32
 
 
 def test_alternating_ends_when_time_is_up(module, monkeypatch):
@@ -291,15 +307,19 @@ def test_polishing_only_where_something_is_to_be_gained(module, monkeypatch, mix
     calls = []
     monkeypatch.setattr(module, "_alternate", lambda Z, best, *_, **more: (calls.append(more), best)[1])
     Z = np.full((2, 2), 0.5)
-    _best_closed(Z, TWO, 1.0, costs=None, tolerance=tolerance, is_due=lambda: False)
+    _best_closed(Z, TWO, 1.0, costs=None, tolerance=tolerance, **NEVER)
     assert bool(calls) == is_polished
     monkeypatch.setattr(module, "GOOD_ENOUGH", 0.25)
     calls.clear()
-    _best_closed(Z, TWO, 1.0, costs=None, tolerance=0.0, is_due=lambda: False)
+    _best_closed(Z, TWO, 1.0, costs=None, tolerance=0.0, **NEVER)
     assert bool(calls) == (mixed > 0.25)
     monkeypatch.setattr(module, "GOOD_ENOUGH", 0.0)
     calls.clear()
-    _best_closed(Z, graph_of(2), 1.0, costs=None, tolerance=tolerance, is_due=lambda: False)
+    # without a tolerance, also where mixing costs nothing
+    _best_closed(Z, TWO, 1.0, costs=np.ones((2, 2)), tolerance=0.0, **NEVER)
+    assert calls
+    calls.clear()
+    _best_closed(Z, graph_of(2), 1.0, costs=None, tolerance=tolerance, **NEVER)
     assert not calls
 
 
@@ -319,8 +339,23 @@ def test_a_thin_graph_comes_first_where_there_is_much_to_do(module, monkeypatch,
     calls = []
     monkeypatch.setattr(module, "_closed_thinly_first", lambda *_, **__: calls.append("thin"))
     Z = np.array([[0.9, 0.1], [0.1, 0.9]])
-    _best_closed(Z, TWO, 1.0, costs=None, tolerance=tolerance, is_near=is_near, is_due=lambda: False)
+    _best_closed(Z, TWO, 1.0, costs=None, tolerance=tolerance, is_near=is_near, **NEVER)
     assert bool(calls) == is_thin
+    calls.clear()
+    monkeypatch.setattr(module, "LARGE", 2)
+    _best_closed(np.ones((2, 3)), TWO, 1.0, costs=None, tolerance=0.1, **NEVER)
+    assert calls
+
+
+def test_by_default_there_is_no_tolerance_and_no_haste(module, monkeypatch):
+    asked = []
+    closed = _close(np.full((2, 2), 0.5), TWO, 1.0)
+    monkeypatch.setattr(module, "_best_closed", lambda *_, **more: (asked.append(more), closed)[1])
+    repair_function(np.ones((2, 2)), TWO, 1.0)
+    private_matrix(np.ones((2, 2)), TWO, 1.0, costs=np.ones((2, 2)))
+    assert [more["tolerance"] for more in asked] == [0.0, 0.0]
+    assert [more["is_due"]() for more in asked] == [False, False]
+    assert not asked[0]["is_near"]
 
 
 def thin_example():
@@ -333,12 +368,8 @@ def thin_example():
 def test_the_thin_graph_gives_columns_back_in_their_order():
     problem, Z = thin_example()
     tolerance = 1e-3
-    thinly = _closed_thinly_first(
-        Z, problem.graph, problem.epsilon, costs=problem.costs, tolerance=tolerance, is_due=lambda: False
-    )
-    plainly = _best_closed(
-        Z, problem.graph, problem.epsilon, costs=problem.costs, tolerance=tolerance, is_due=lambda: False
-    )
+    thinly = _closed_thinly_first(Z, problem.graph, problem.epsilon, costs=problem.costs, tolerance=tolerance, **NEVER)
+    plainly = _best_closed(Z, problem.graph, problem.epsilon, costs=problem.costs, tolerance=tolerance, **NEVER)
     assert thinly.H.flags.c_contiguous
     assert thinly.H.sum(axis=1) == pytest.approx(thinly.sums, rel=1e-12)
     scores = [_score(closed, problem.graph, problem.costs) for closed in (thinly, plainly)]
@@ -355,7 +386,7 @@ def test_the_detours_of_the_thin_graph_are_held_back_too(module, monkeypatch, to
     asked, budgets, ended = [], [], []
     real_edges, real_closure = module.thin_edges, MdpGraph.closure
 
-    def edges(graph, by):
+    def edges(graph, by, **_):
         asked.append(by)
         return real_edges(graph, by)
 
@@ -371,7 +402,7 @@ def test_the_detours_of_the_thin_graph_are_held_back_too(module, monkeypatch, to
     monkeypatch.setattr(MdpGraph, "closure", closure)
     monkeypatch.setattr(module, "_alternate", alternate_noted)
     more = {"costs": problem.costs, "tolerance": tolerance}
-    _closed_thinly_first(Z, problem.graph, problem.epsilon, is_due=lambda: False, **more)
+    _closed_thinly_first(Z, problem.graph, problem.epsilon, **NEVER, **more)
     assert asked == pytest.approx([stretch], rel=1e-14)
     thin = budgets[:-1]
     assert len(thin) == 6
@@ -384,11 +415,11 @@ def test_the_detours_of_the_thin_graph_are_held_back_too(module, monkeypatch, to
     assert (n_best, skip, asked_tolerance, shape) == (0, 3, tolerance, (40, 9))
     # no time: the thin rounds are left out
     budgets.clear()
-    _closed_thinly_first(Z, problem.graph, problem.epsilon, is_due=lambda: True, **more)
+    _closed_thinly_first(Z, problem.graph, problem.epsilon, **{**NEVER, **more, "is_due": lambda: True})
     assert len(budgets) == 1
     budgets.clear()
     left = [False, False, True]
-    _closed_thinly_first(Z, problem.graph, problem.epsilon, is_due=lambda: left.pop(0), **more)
+    _closed_thinly_first(Z, problem.graph, problem.epsilon, **{**NEVER, **more, "is_due": lambda: left.pop(0)})
     assert len(budgets) == 3
 
 
@@ -402,7 +433,7 @@ def test_the_columns_of_the_losses_go_with_those_of_the_matrix(module, monkeypat
 
     monkeypatch.setattr(module, "_alternate", unchanged)
     monkeypatch.setattr(module, "THIN_ROUNDS", 0)
-    more = {"tolerance": 0.1, "is_due": lambda: False}
+    more = {"tolerance": 0.1, **NEVER}
     order = _column_order(Z)
     assert not np.array_equal(order, np.arange(9))
     result = _closed_thinly_first(Z, problem.graph, problem.epsilon, costs=problem.costs, **more)
@@ -442,6 +473,14 @@ def test_entries_above_zero_stay_above_zero():
     rows = integers([[1.0, 2.0**-70], [1.0, 2.0**-70]], [1.0, 1.0], TWO, 1.0, [0, 0])
     assert rows == [[TOTAL - 1, 1]] * 2
     assert integers([[1.0, 2.0**-70, 0.0]], [1.0 - 2.0**-50], graph_of(1), 1.0, [0]) == [[TOTAL - 1, 1, 0]]
+    # others are rounded down
+    assert integers([[1.0 - 2.0**-50, 2.75 * 2.0**-63]], [1.0], graph_of(1), 1.0, [0]) == [[TOTAL - 2, 2]]
+
+
+def test_one_too_many_is_too_many():
+    """2^63 and 1 do not fit: a little is held back, and goes where it is said."""
+    reserve = TOTAL >> 36
+    assert integers([[1.0, 2.0**-70, 0.0]], [1.0], graph_of(1), 1.0, [2]) == [[TOTAL - reserve, 1, reserve - 1]]
 
 
 def test_the_reserve_of_a_component_grows_until_what_is_left_is_private():
@@ -460,6 +499,9 @@ def test_rows_that_cannot_be_made_private_are_refused():
     """Twice the mass in one row: with half of it held back one has nothing left over and the other half."""
     with pytest.raises(mdp.CertificationError, match="every share was tried"):
         integers([[1.9, 0.09], [0.95, 0.05]], [1.0, 1.0], TWO, 0.7, [0, 0])
+    one_more = graph_of(3, (0, 1, 1.0))
+    with pytest.raises(mdp.CertificationError, match="every share was tried"):
+        integers([[1.9, 0.09], [0.95, 0.05], [0.5, 0.5]], [1.0] * 3, one_more, 0.7, [0, 0, 0])
 
 
 def test_half_of_the_mass_may_be_held_back():

@@ -314,7 +314,6 @@ def _to_integers(closed: _Closed, outputs: NDArray[np.int64], graph: MdpGraph, e
     i, j = graph.pairs[:, 0], graph.pairs[:, 1]
     # what is left over must itself be private: r_i <= g r_j, with g rounded down
     growth = np.exp(np.minimum(epsilon * graph.distances, LARGEST_EXPONENT)) * (1.0 - SLACK)
-    growth = np.where(growth < 1.0, 1.0, growth)
     reserve = np.where(np.bincount(graph.labels) == 1, 0.0, FIRST_RESERVE)
     while True:
         share = closed.keep * (1.0 - reserve[graph.labels])
