@@ -36,7 +36,9 @@ def test_the_exponential_mechanism_is_its_formula():
     assert (mechanism.solver, mechanism.epsilon) == ("exponential", 2.0)
 
 
-def test_far_outputs_do_not_underflow():
+def test_far_outputs_do_not_underflow_nor_overflow():
+    assert exponential_matrix(line(0.0, 5_000.0, outputs=[0, 1])).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert decay_logarithms(np.array([[0.0, 5_000.0]]), 1.0).tolist() == [[0.0, -5_000.0]]
     problem = line(0.0, 5_000.0, 5_001.0, outputs=[1, 2])
     share = 1.0 / (1.0 + math.exp(-0.5))
     assert exponential_matrix(problem)[0] == pytest.approx([share, 1.0 - share], rel=1e-12)
