@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 LONGEST_TEST = 3.0  # seconds; what takes longer is not run for each mutant
 MOST_SECONDS = 20.0  # of tests for one mutant, quickest first
-CPU_LIMIT, CPU_FACTOR = 5.0, 10.0  # a test may take 5 s of processor time and ten times what it took without a fault
-WALL_LIMIT, WALL_FACTOR = 120.0, 10.0  # for all tests of a mutant, waiting included
+# what a test may take: so many seconds, and so many times the processor time that it took without a fault
+WORK_LIMIT, WORK_FACTOR = 5.0, 10.0  # of processor time
+WAIT_LIMIT, WAIT_FACTOR = 20.0, 20.0  # of time
 MEMORY = 3 << 30  # bytes that a mutant may ask for beyond what is in use
 NOT_RUN, SURVIVED, KILLED = 3, 0, 1
 # thousands of databases that wait for the disk would take most of the time
@@ -124,7 +125,7 @@ class MutationSession:
 
     def _run_all(self, items: dict[str, pytest.Item], reached: Reached) -> None:
         waiting = list(reversed(self.mutants))
-        running: dict[int, tuple[Mutant, float, float, int]] = {}
+        running: dict[int, tuple[Mutant, float, int]] = {}
         begin = said = time.monotonic()
         while waiting or running:
             while waiting and len(running) < self.jobs:
@@ -133,42 +134,40 @@ class MutationSession:
                 if not chosen:
                     self.outcomes[mutant] = Outcome("not reached")
                     continue
-                limits = [CPU_LIMIT + CPU_FACTOR * reached.seconds[name] for name in chosen]
-                limit = WALL_LIMIT + WALL_FACTOR * sum(reached.seconds[name] for name in chosen)
                 child = os.fork()
                 if child == 0:
                     with _never_returning():
-                        self._child(mutant, [items[name] for name in chosen], limits)
-                running[child] = (mutant, time.monotonic(), limit, len(chosen))
+                        self._child(mutant, [(items[name], reached.seconds[name]) for name in chosen])
+                running[child] = (mutant, time.monotonic(), len(chosen))
             self._collect(running)
             if time.monotonic() > said + 60.0:
                 said = time.monotonic()
                 alive = sum(o.status in ("survived", "not reached") for o in self.outcomes.values())
                 self.say(f"{len(self.outcomes):5d} done, {alive} alive, {said - begin:.0f} s")
 
-    def _collect(self, running: dict[int, tuple[Mutant, float, float, int]]) -> None:
+    def _collect(self, running: dict[int, tuple[Mutant, float, int]]) -> None:
         child, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
         if child == 0:
-            for late, (_, begin, limit, _) in running.items():
-                if time.monotonic() > begin + limit:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(late, signal.SIGKILL)
             time.sleep(0.005)
             return
-        mutant, begin, _, n_tests = running.pop(child)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what a test that was ended had started
+        mutant, begin, n_tests = running.pop(child)
         home = self.folder / str(child)
         by = (home / "by").read_text() if (home / "by").exists() else ""
         shutil.rmtree(home, ignore_errors=True)
         code = os.waitstatus_to_exitcode(status)
         word = {SURVIVED: "survived", KILLED: "killed"}.get(code, "timeout" if code < 0 else "broken")
         self.outcomes[mutant] = Outcome(word, by, n_tests, time.monotonic() - begin)
+        if word == "survived":
+            self.say(f"alive: {Path(mutant.file).name}:{mutant.line} {mutant.name}")
 
-    def _child(self, mutant: Mutant, items: list[pytest.Item], limits: list[float]) -> None:
+    def _child(self, mutant: Mutant, items: list[tuple[pytest.Item, float]]) -> None:
         """Put the fault in place and run tests until one fails; ends the process."""
         os.setpgid(0, 0)
         home = self.folder / str(os.getpid())
         home.mkdir()
-        _use_folder(items[0].config, home / "tmp")
+        _use_folder(items[0][0].config, home / "tmp")
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         try:
@@ -176,8 +175,10 @@ class MutationSession:
         except Exception as error:  # noqa: BLE001  a module that cannot be imported any more is a fault that is seen
             (home / "by").write_text(f"import: {error!r}")
             os._exit(KILLED)
-        for item, following, limit in zip(items, [*items[1:], None], limits, strict=True):
-            signal.setitimer(signal.ITIMER_PROF, limit)  # no handler: the process ends
+        for (item, seconds), (following, _) in zip(items, [*items[1:], (None, 0.0)], strict=True):
+            # there is no handler: when a time is over, the process ends
+            signal.setitimer(signal.ITIMER_PROF, WORK_LIMIT + WORK_FACTOR * seconds)
+            signal.setitimer(signal.ITIMER_REAL, WAIT_LIMIT + WAIT_FACTOR * seconds)
             reports = runtestprotocol(item, nextitem=following, log=False)
             if any(report.failed for report in reports):
                 (home / "by").write_text(item.nodeid)
