@@ -20,7 +20,7 @@ import pytest
 
 from metricdp.data import Records, grid
 from metricdp.errors import FileFormatError, InputError
-from metricdp.mechanism.baselines import exponential
+from metricdp.mechanism.baselines import exponential, uniform
 from metricdp.mechanism.ledger import BudgetExceededError, Ledger
 from metricdp.mechanism.memoize import Memoized, fingerprint, memoize
 from metricdp.mechanism.store import LedgerError
@@ -118,6 +118,32 @@ def test_the_fingerprint_is_of_all_that_an_answer_depends_on(mechanism):
     }
     assert len(seen) == 5
     assert fingerprint(make()) == fingerprint(mechanism)
+
+
+def test_another_table_for_the_same_records_is_another_mechanism(path):
+    """Same records, outputs and epsilon, other probabilities: an answer of one is none of the other."""
+    problem = Problem(grid(2, 2), epsilon=0.01, eta=2.0)
+    first, second = exponential(problem), uniform(problem)
+    assert fingerprint(first) != fingerprint(second)
+    for mechanism in (first, second):
+        memoize(mechanism, path).perturb("Ana", mechanism.records.ids[0])
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM answers").fetchone() == (2,)
+
+
+def test_what_is_known_is_answered_without_writing(mechanism, path):
+    memory = memoize(mechanism, path)
+    ids = mechanism.records.ids[:3]
+    answers = memory.perturb("Ana", ids)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # nobody else may write now
+        assert memoize(mechanism, path, timeout=0.0).perturb("Ana", ids) == answers
+
+
+def test_it_says_what_and_where_it_is(mechanism, path):
+    memory = memoize(mechanism, path)
+    assert memory.path == path
+    assert repr(memory) == f"Memoized({mechanism!r}, {str(path)!r})"
 
 
 def test_an_unknown_record_costs_nothing(mechanism, path, ledger):

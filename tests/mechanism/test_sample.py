@@ -13,6 +13,7 @@ from scipy.stats import chi2
 from tests.conftest import small_problem
 
 import metricdp as mdp
+from metricdp.mechanism import sample
 from metricdp.mechanism.sample import RandomnessError, cumulative, draw, seeded_bits_for_experiments_only, system_bits
 
 
@@ -95,10 +96,55 @@ def test_a_failing_source_raises(monkeypatch, fault):
         mechanism.perturb(mechanism.records.ids[:2])
 
 
-def test_a_short_source_raises(monkeypatch):
-    monkeypatch.setattr(os, "urandom", lambda count: b"\0" * (count - 1))
-    with pytest.raises(RandomnessError, match="nothing was drawn"):
+@pytest.mark.parametrize("excess", [-1, 1])
+def test_a_source_of_another_length_raises(monkeypatch, excess):
+    monkeypatch.setattr(os, "urandom", lambda count: b"\0" * (count + excess))
+    with pytest.raises(RandomnessError, match=f"gave {32 + excess} of 32 random bytes: nothing was drawn"):
         system_bits(4)
+
+
+def test_system_bits_are_the_upper_63_of_each_eight_bytes(monkeypatch):
+    raw = bytes(range(200, 224))
+    monkeypatch.setattr(os, "urandom", lambda count: raw[:count])
+    expected = [int.from_bytes(raw[at : at + 8], sys.byteorder) >> 1 for at in (0, 8, 16)]
+    assert system_bits(3).tolist() == expected
+
+
+def plain_draws(steps, rows, u):
+    return [sum(int(v) >= int(step) for step in steps[row]) for row, v in zip(rows, u, strict=True)]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 40, 41])
+def test_draws_in_blocks(monkeypatch, at_once):
+    """Every draw has its own random number and its own row, wherever a block ends."""
+    monkeypatch.setattr(sample, "DRAWS_AT_ONCE", at_once)
+    table = random_table(np.random.default_rng(3), 5, 50)
+    steps, rows = cumulative(table), np.arange(5).repeat(8)
+    u, asked = system_bits(40), []
+
+    def bits(count):
+        asked.append(count)
+        return u[sum(asked) - count : sum(asked)]
+
+    assert draw(steps, rows, bits=bits).tolist() == plain_draws(steps, rows, u)
+    full, rest = divmod(40, at_once)
+    assert asked == [at_once] * full + [rest] * (rest > 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "is_safe", "is_parallel"), [(9, True, False), (10, True, True), (10, False, False), (11, True, True)]
+)
+def test_many_draws_are_counted_in_parallel_where_that_is_safe(monkeypatch, count, is_safe, is_parallel):
+    used = []
+    for name in ("_count_one_by_one", "_count_in_parallel"):
+        kernel = getattr(sample, name)
+        monkeypatch.setattr(sample, name, lambda *parts, k=kernel, n=name: (used.append(n), k(*parts)))
+    monkeypatch.setattr(sample, "PARALLEL_FROM", 500)
+    monkeypatch.setattr(sample, "parallel_is_safe", lambda: is_safe)
+    steps = cumulative(random_table(np.random.default_rng(3), 5, 50))
+    rows, u = np.arange(count) % 5, system_bits(count)
+    assert draw(steps, rows, bits=lambda _: u).tolist() == plain_draws(steps, rows, u)
+    assert used == ["_count_in_parallel" if is_parallel else "_count_one_by_one"]
 
 
 def test_the_seeded_source_repeats_and_is_not_the_default():
@@ -107,13 +153,22 @@ def test_the_seeded_source_repeats_and_is_not_the_default():
     first, second = (draw(steps, rows, bits=seeded_bits_for_experiments_only(7)) for _ in range(2))
     assert np.array_equal(first, second)
     assert not np.array_equal(draw(steps, rows), draw(steps, rows))
+    expected = np.random.Generator(np.random.PCG64(7)).integers(0, 2**63, size=9, dtype=np.uint64)
+    assert np.array_equal(seeded_bits_for_experiments_only(7)(9), expected)
 
 
 def test_rows_are_checked():
     steps = cumulative(random_table(np.random.default_rng(3), 5, 50))
-    for rows in ([5], [-1]):
-        with pytest.raises(mdp.InputError, match="between 0 and 4"):
+    for rows in ([5], [-1], [0, 5], [-1, 4], [[0]], 0):
+        with pytest.raises(mdp.InputError, match="between 0 and 4$"):
             draw(steps, np.array(rows))
+    assert len(draw(steps, np.array([0, 4]))) == 2
+    assert draw(steps, np.zeros(0, dtype=np.int64)).tolist() == []
+
+
+def test_cumulative_weights_are_those_of_each_row():
+    table = np.array([[1, 2, (1 << 63) - 3], [0, 1 << 63, 0]], dtype=np.uint64)
+    assert cumulative(table).tolist() == [[1, 3, 1 << 63], [0, 1 << 63, 1 << 63]]
 
 
 def test_perturb_by_id():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.conftest import DATASETS, linprog_optimum, small_problem
 from tests.mechanism.independent import exp_bounds
 
 import metricdp as mdp
-from metricdp.solve.bounds import RowDuals, lower_bound
+from metricdp.solve.bounds import RowDuals, growth_rounded_up, lower_bound
 
 
 def exact_bound(prior, loss, epsilon, distances, duals) -> Fraction:
@@ -68,3 +69,55 @@ def test_the_solvers_bound_is_valid_in_exact_arithmetic():
     low, high = exp_bounds(Fraction(1))
     assert bound <= 1 / (1 + low)
     assert bound >= 1 / (1 + high) - Fraction(1, 10**8)
+
+
+UNIT = Fraction(1, 2**53)  # half a step of floats at 1
+GROWTH_AT_0 = 1 + Fraction(1, 2**46)  # what stands for exp(0) = 1
+
+
+@pytest.mark.parametrize("exponent", [0.0, 2.0**-60, 0.1, 1.0, 7.0, 33.3, 63.9, 64.0])
+def test_the_growth_is_above_exp_by_the_stated_room(exponent):
+    """At least exp by 2^-46 relative, which is above the rounding of epsilon d; and by hardly more."""
+    grown = Fraction(float(growth_rounded_up(np.array([exponent]))[0]))
+    low, high = exp_bounds(Fraction(exponent))
+    assert grown >= high * (GROWTH_AT_0 - 4 * UNIT)
+    assert grown <= low * (GROWTH_AT_0 + 4 * UNIT)
+
+
+def one_row(y, *, tail_cost=None, head_cost=None, cost_roundings=1):
+    """The bound of two records with the row z_00 <= exp(0) z_10; one without a cost has an output for nothing."""
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    costs = np.array([[99.0, 0.0] if cost is None else [cost, 99.0] for cost in (tail_cost, head_cost)])
+    return lower_bound(costs, RowDuals(zero, one, zero, np.zeros(1), np.array([y])), cost_roundings=cost_roundings)
+
+
+def less(value: Fraction, roundings: int, size: Fraction) -> float:
+    """What is left of an exact value after ``roundings`` + 4 roundings of its terms, and one step down for the sum."""
+    return math.nextafter(float(value - (roundings + 4) * Fraction(1001, 1000) * UNIT * size), -math.inf)
+
+
+def test_without_multipliers_each_record_costs_its_cheapest_output():
+    """Less five roundings of a cost, one of which it carries itself."""
+    assert lower_bound(np.ones((1, 1)), RowDuals.none()) == less(Fraction(1), 1, Fraction(1)) == 1 - 6 * 2.0**-53
+    assert lower_bound(np.ones((1, 1)), RowDuals.none(), cost_roundings=3) == less(Fraction(1), 3, Fraction(1))
+    costs = np.array([[4.0, 1.0, 2.0], [0.5, 8.0, 8.0]])
+    assert lower_bound(costs, RowDuals.none()) == pytest.approx(1.5, rel=1e-14)
+    assert [len(part) for part in vars(RowDuals.none()).values()] == [0] * 5
+
+
+def test_a_multiplier_is_added_at_the_tail_and_grown_at_the_head():
+    """Every term counts towards what rounding can have added, with the size of what was taken away as well."""
+    y = Fraction(4)
+    assert one_row(4.0, tail_cost=4.5) == less(Fraction("4.5") + y, 2, Fraction("8.5"))
+    given = y * GROWTH_AT_0
+    assert one_row(4.0, head_cost=4.5) == less(Fraction("4.5") - given, 2, Fraction("4.5") + given)
+    assert one_row(4.0, head_cost=4.5, cost_roundings=7) == less(Fraction("4.5") - given, 8, Fraction("4.5") + given)
+
+
+def test_a_negative_multiplier_counts_as_none():
+    assert one_row(-0.5, tail_cost=4.5) == less(Fraction("4.5"), 2, Fraction("4.5"))
+    assert one_row(-0.5, head_cost=4.5) == less(Fraction("4.5"), 2, Fraction("4.5"))
+
+
+def test_a_bound_below_zero_says_nothing():
+    assert one_row(4.0, head_cost=1.0) == 0.0

@@ -49,8 +49,8 @@ class PrivacyCheck:
     """What the exact check found.
 
     ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair or if all
-    rows are equal, infinite if a probability of zero stands beside a positive one). ``fault`` says in words why a table
-    did not pass.
+    rows are equal, infinite if a probability of zero stands beside a positive one or a row has a wrong sum). ``fault``
+    says in words why a table did not pass.
     """
 
     certified: bool
@@ -115,7 +115,7 @@ def check_privacy(
     begin = time.perf_counter()
     n, K = table.shape
     fault = row_sum_fault(table)
-    rates = np.zeros(len(pairs))  # the privacy loss of each pair per unit of distance, in floats
+    rates = np.full(len(pairs), np.inf)  # the privacy loss of each pair per unit of distance, in floats
     decisions: list[_Decision] = []
     tells_nothing = not fault and n > 0 and bool((table == table[0]).all())  # equal rows satisfy any budget
     if not fault and len(pairs) and not tells_nothing:
