@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.mechanism.test_files import pack, unpack
 
 import metricdp as mdp
 from metricdp.evaluate import BASELINES
@@ -81,7 +82,9 @@ def test_another_loss_is_said_to_be_another(run, tmp_path):
     _, text, _ = run("evaluate", "odd.mdp", "--against", "exponential,kernel")
     assert "Loss: given, fr" in text
     assert "IN PLACE OF" not in text
-    mdp.load(tmp_path / "odd.mdp").save(tmp_path / "bare.mdp")  # a file may do without its losses
+    metadata, tensors = unpack(tmp_path / "odd.mdp")
+    del metadata["loss_name"], tensors["losses"]
+    pack(tmp_path / "bare.mdp", metadata, tensors)  # as earlier versions wrote it
     _, text, _ = run("evaluate", "bare.mdp", "--against", "exponential,kernel")
     assert "IN PLACE OF the loss that it was made for" in text
     assert "but this one was made for another loss" in text
