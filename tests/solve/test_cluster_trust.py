@@ -201,7 +201,9 @@ class TestDask:
 
     def test_a_failed_solver_is_told_in_words(self, cluster):
         def fail(task):
-            raise mdp.solve.__globals__["SolverError"](f"no solution for {task}")
+            from metricdp.errors import SolverError
+
+            raise SolverError(f"no solution for {task}")
 
         with (
             workers(cluster=cluster.scheduler_address) as crew,

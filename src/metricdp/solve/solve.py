@@ -124,11 +124,11 @@ def solve(
             first=_first_matrix(start, problem, merged),
             stop=stop,
         )
-        trace.add(stage="start", **_start_fields(problem, merged))
         check_method_memory(problem, method, METHODS, stretch=stretch_for(gap, plan.first_order))
         ending = Ending() if time_limit is None else Ending.estimated(problem)
         stop.keep_back(ending.kept_back(stop.time_limit))
         stack.enter_context(plan.opened(checkpoint, resume=resume, trace=trace))
+        trace.add(stage="start", **_start_fields(problem, merged))
         found = [solve_components(plan, gap=gap, crew=crew, trace=trace, stop=stop)]
         mechanism = certified(problem, merged, found, method, gap=gap, stop=stop, ending=ending)
         proved = reached_by(mechanism)
