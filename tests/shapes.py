@@ -18,7 +18,7 @@ def horseshoe(n: int = 60) -> mdp.Records:
     return places(np.concatenate([*arms, bend]), 57.7, 12.0)
 
 
-def two_groups(n: int = 80, gap: float = 0.4) -> mdp.Records:
+def two_groups(n: int = 80, gap: float = 0.7) -> mdp.Records:
     """Two groups of places with a river between them."""
     rng = np.random.default_rng(5)
     here = rng.uniform([0.0, 0.0], [1.5, 1.0], (n // 2, 2))

@@ -88,10 +88,10 @@ def test_rows_beyond_the_limit(city, frame):
         (lambda frame: frame, {"keep": ["age"]}, "keep names 'age'"),
         (lambda frame: frame.assign(report=1), {"keep": ["report"]}, "the reports' own column"),
         (lambda frame: frame.iloc[:0], {}, "no rows"),
-        (lambda frame: frame[["who"]], {}, "it needs lat and lon"),
+        (lambda frame: frame[["who"]], {}, "needs lat and lon"),
         (lambda frame: frame.assign(lat="north"), {}, "must hold numbers"),
         (lambda frame: frame.assign(lat=np.nan), {}, "finite"),
-        (lambda frame: frame.rename(columns={"lat": "x", "lon": "y"}), {}, "which are vectors"),
+        (lambda frame: frame.rename(columns={"lat": "x", "lon": "y"}), {}, "columns of vectors"),
         (lambda frame: frame["lat"], {}, "DataFrame or GeoDataFrame, got Series"),
     ],
 )

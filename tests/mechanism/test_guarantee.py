@@ -6,7 +6,9 @@ import copy
 import dataclasses
 import json
 import math
+import os
 import pickle
+import types
 
 import numpy as np
 import pytest
@@ -231,6 +233,72 @@ class TestNoWayAround:
         assert grid.with_table(np.array(grid.table), solver="again").solver == "again"
         with pytest.raises(mdp.CertificationError):
             grid.with_table(self.spoiled(grid), solver="again")
+
+    def test_numbers_that_change_later_change_nothing(self, grid):
+        epsilon, eta = np.array(1.0), np.array(1.5)
+        for change in ({"epsilon": epsilon}, {"eta": eta}):
+            with pytest.raises(mdp.InputError, match="must be a number"):
+                dataclasses.replace(grid, **change)
+        made_of_whole = dataclasses.replace(grid, epsilon=np.float64(1.0), eta=np.float64(1.5))
+        assert type(made_of_whole.epsilon) is float
+        assert type(made_of_whole.eta) is float
+
+    def test_nothing_that_the_promise_rests_on_can_be_written(self, lonely, grid):
+        cells = grid.guarantee.for_points(0.5).cells
+        matrix = grid.graph.adjacency
+        arrays = [lonely.guarantee.is_isolated, cells.radii, cells.near, cells.half, cells.direction]
+        for values in (*arrays, matrix.data, matrix.indices, matrix.indptr, grid.graph.labels):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                values.setflags(write=True)
+
+    def test_look_alikes_are_refused(self, lonely):
+        graph = types.SimpleNamespace(
+            n=3,
+            pairs=lonely.graph.pairs,
+            distances=lonely.graph.distances,
+            n_pairs=1,
+            labels=np.zeros(3),
+            n_components=1,
+        )
+        with pytest.raises(mdp.InputError, match="graph must be a MdpGraph, got SimpleNamespace"):
+            dataclasses.replace(lonely, graph=graph)
+
+        class Wide:
+            dtype, shape = np.dtype(np.uint64), (3, 3)
+
+            def __array__(self, dtype=None, copy=None):
+                return np.repeat(np.array(lonely.table), 2, axis=1)
+
+        with pytest.raises(mdp.InputError, match="uint64 of shape"):
+            dataclasses.replace(lonely, table=Wide())
+
+    @pytest.mark.parametrize("rows", [[0, 1, 99], [0, 1], [-1, 0, 1]])
+    def test_outputs_must_be_records(self, grid, rows):
+        outputs = dataclasses.replace(grid.outputs, rows=np.array(rows))
+        with pytest.raises(mdp.InputError, match="outputs must be a row"):
+            dataclasses.replace(grid, outputs=outputs)
+
+    def test_a_memory_repeats_no_unprotected_answer_unasked(self, lonely, tmp_path):
+        with mdp.memoize(lonely, tmp_path / "answers.db") as memory:
+            assert memory.perturb("Ana", "alone", allow_unprotected=True)
+            with pytest.raises(mdp.InputError, match="without any neighbour"):
+                memory.perturb("Ana", "alone")
+
+    @pytest.mark.parametrize(
+        "rows", [[1.123456, 0.5], [[1.123456 + 0j, 0.5]], "1.123456", 1.123456, [["1.123456x", 2]]]
+    )
+    def test_the_estimator_shows_no_value(self, grid, rows):
+        fitted = mdp.MetricPrivacy(mechanism=grid).fit([[0.0, 0.0]])
+        with pytest.raises(mdp.InputError) as caught:
+            fitted.transform(rows)
+        assert "1.123456" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+    def test_a_pipe_is_no_mechanism_file(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe.mdp")
+        with pytest.raises(mdp.FileFormatError, match="is no file"):
+            mdp.load(tmp_path / "pipe.mdp")
 
 
 class TestOpenDP:

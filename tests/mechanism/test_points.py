@@ -90,7 +90,7 @@ def test_close_points_on_a_horseshoe_are_as_far_apart_as_the_way_round():
     assert promise.reach(0.0).distance > 5.0 > 10 * arms
     i, j = promise.reach(0.0).i, promise.reach(0.0).j
     assert mechanism.guarantee.bound(i, j) == pytest.approx(promise.bound(0.0))
-    assert "however close" in promise.sentence
+    assert "right beside each other" in promise.sentence
     # cells that end before they meet the other arm's know only their own neighbours
     assert mechanism.guarantee.for_points(0.1).reach(0.0).distance < 0.2
 
@@ -110,6 +110,45 @@ def test_points_whose_cells_touch_across_groups_are_refused():
     assert near.bound(0.0) < math.inf
     assert near.bound(0.5) == math.inf
     assert len(mechanism.perturb_points(point, limit=0.15).ids) == 1
+
+
+def test_cells_that_end_a_hair_before_they_meet_are_refused_too():
+    """What is promised at r = 0 alone is of no use: points within the limit of one another must be protected."""
+    records = mdp.Records([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [4.0, 0.0]], kind="vectors")
+    mechanism = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=1.5, outputs=4))
+    promise = mechanism.guarantee.for_points(0.9999999)
+    assert promise.bound(0.0) < math.inf
+    assert promise.bound(1e-6) == math.inf
+    with pytest.raises(mdp.InputError, match="points within 0.9999999 of one another"):
+        mechanism.perturb_points([[1.9999, 0.0]], limit=0.9999999)
+    assert mechanism.perturb_points([[1.2, 0.0]], limit=0.5).ids  # 2 apart, and 0.5 three times is less
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e150, 1e160, 1e300])
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_coordinates_of_any_size(scale, dimension):
+    points = np.zeros((3, dimension))
+    points[:, 0] = [0.0, scale, 3 * scale]
+    records = mdp.Records(points, kind="vectors")
+    mechanism = mdp.exponential(mdp.Problem(records, epsilon=1.0 / scale, eta=2 * scale, outputs=3))
+    bound = mechanism.guarantee.for_points(0.5 * scale).bound(0.0)
+    assert 0.9 < bound < 2.1
+
+
+@pytest.mark.parametrize("limit", [None, "1", [1.0], np.array([1.0]), 1j, True])
+def test_limits_that_are_no_numbers(limit):
+    mechanism = mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0, outputs=4))
+    with pytest.raises(mdp.InputError, match="limit must be a number"):
+        mechanism.guarantee.for_points(limit)
+
+
+@pytest.mark.parametrize(
+    "points", [np.ma.array([[0.5, 0.5]], mask=[[True, False]]), np.array([[1j, 0.0]]), [[10**400, 0]]]
+)
+def test_points_that_are_no_plain_numbers(points):
+    mechanism = mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0, outputs=4))
+    with pytest.raises(mdp.InputError, match="points must be"):
+        mechanism.perturb_points(points, limit=1.0)
 
 
 def test_a_mechanism_with_lone_records_is_refused_for_points_whatever_the_points():

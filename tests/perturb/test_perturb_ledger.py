@@ -257,3 +257,42 @@ def test_a_ledger_of_another_metric_is_refused(perturb, tmp_path):
     assert code == 2
     assert "counts epsilon for the metric euclidean" in complaint
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--output", "spent.db", "--ledger", "spent.db", "--new-ledger", 800],
+        ["--output", "key", "--ledger", "spent.db", "--ledger-key", "key", "--new-ledger", 800],
+        ["--output", "key.spent.db.head", "--ledger", "spent.db", "--ledger-key", "key", "--new-ledger", 800],
+    ],
+)
+def test_reports_never_take_the_place_of_the_ledger_or_its_key(run, city, tmp_path, words):
+    city.save("city.mdp")
+    (tmp_path / "in.csv").write_text(IDS)
+    code, _, complaint = run("perturb", "city.mdp", "--input", "in.csv", "--person", "user", *words)
+    assert code == 2
+    assert "both name" in complaint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]
+
+
+def test_a_name_that_was_quoted_for_spreadsheets_is_the_same_person(perturb, tmp_path):
+    (tmp_path / "in.csv").write_text("id,user\na,@ana\n")
+    assert perturb("--new-ledger", 9000, "--keep", "user")[0] == 0
+    kept = rows_of(tmp_path / "out.csv")[1][-1]
+    assert kept == "'@ana"
+    (tmp_path / "in.csv").write_text(f"id,user\na,{kept}\n")
+    assert perturb()[0] == 0
+    assert mdp.Ledger("budget.db", must_exist=True).spent("@ana") == 2 * EPSILON
+
+
+@pytest.mark.parametrize(
+    "content", ["Storgatan 12 Anna Svensson\n", "57.7066N,11.9672E\n", "x,57.7066,11.9672\n", "home,Anna\na,b\n"]
+)
+@pytest.mark.parametrize("words", [[], ["--snap-limit", 1]])
+def test_a_file_without_a_header_is_not_shown(run, city, tmp_path, content, words):
+    city.save("city.mdp")
+    (tmp_path / "in.csv").write_text(content)
+    code, _, complaint = run("perturb", "city.mdp", "--input", "in.csv", "--output", "out.csv", *words)
+    assert code == 2
+    assert not any(part in complaint for part in ("Storgatan", "Anna", "57.7", "11.96"))

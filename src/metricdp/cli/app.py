@@ -52,6 +52,9 @@ def options(
     """Optimal metric differential privacy that is proved, not promised."""
 
 
+TO_BE_MADE = ("--ledger", "--ledger-key", "the head of --ledger-key")  # taken even if they do not exist yet
+
+
 def check_targets(
     targets: dict[str, Path | None], sources: dict[str, str | Path | None], *, may_be_streams: bool = False
 ) -> None:
@@ -59,7 +62,11 @@ def check_targets(
 
     What a killed process has left beside a target is removed.
     """
-    taken = {Path(path).resolve(): option for option, path in sources.items() if path is not None and is_there(path)}
+    taken = {
+        Path(path).resolve(): option
+        for option, path in sources.items()
+        if path is not None and (option in TO_BE_MADE or is_there(path))
+    }
     for option, path in targets.items():
         if path is None:
             continue

@@ -19,6 +19,7 @@ from metricdp.errors import InputError, show_values
 from metricdp.interfaces.budget import budget, scope_lines
 from metricdp.interfaces.files import perturb_file
 from metricdp.interfaces.text import perturb_text
+from metricdp.mechanism.charges import head_path
 from metricdp.mechanism.files import load
 from metricdp.mechanism.ledger import Ledger
 from metricdp.mechanism.mechanism import Mechanism
@@ -95,7 +96,14 @@ def perturb(
     _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=source is not None)
     check_targets(
         {"--output": target, "--snap-distances": snap_distances},
-        {"--input": source, "--text": text, "FILE.mdp": file, "--ledger": ledger, "--ledger-key": ledger_key},
+        {
+            "--input": source,
+            "--text": text,
+            "FILE.mdp": file,
+            "--ledger": ledger,
+            "--ledger-key": ledger_key,
+            "the head of --ledger-key": None if ledger is None or ledger_key is None else head_path(ledger_key, ledger),
+        },
         may_be_streams=True,
     )
     mechanism = load(file)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.data.readers.columns import find_columns, listed
+from metricdp.data.readers.columns import Layout, find_columns, listed
 from metricdp.data.readers.features import features
 from metricdp.data.readers.tables import ROWS_AT_ONCE, csv_tables
 from metricdp.data.writing import NUMBER, plain_cell
@@ -114,13 +115,23 @@ def _check_header(table: Table, mechanism: Mechanism) -> None:
         )
 
 
+def columns_of_secrets(names: Sequence[object], source: str) -> Layout:
+    """Find the columns of coordinates; a first line that is no header is not shown, for it may be a true place."""
+    with suppress(InputError):  # whose message shows the names
+        return find_columns(names, source)
+    raise InputError(
+        f"{source} has {len(names)} columns{revealed(listed(names))}, but needs lat and lon (places) or x, y, ... or "
+        "x1, x2, ... (vectors): name them in the first line, with commas between"
+    )
+
+
 def _coordinates(table: Table, mechanism: Mechanism) -> tuple[int, ...]:
-    records, layout = mechanism.records, find_columns(table.names, table.source)
+    records, layout = mechanism.records, columns_of_secrets(table.names, table.source)
     if layout.kind != records.kind or len(layout.coordinates) != records.dimension:
         names = "lat, lon" if records.kind == "places" else f"x, y, ... or x1, x2, ... ({records.dimension} of them)"
         raise InputError(
-            f"{table.source} has the columns {listed(table.names)}, but the mechanism's records are {records.kind}: "
-            f"give the columns {names}"
+            f"{table.source} has {len(table.names)} columns{revealed(listed(table.names))}, but the mechanism's "
+            f"records are {records.kind}: give the columns {names}"
         )
     return layout.coordinates
 
@@ -129,8 +140,8 @@ def _id_column(table: Table) -> int:
     columns = [column for column, name in enumerate(table.names) if name.lower() == "id"]
     if len(columns) != 1:
         raise InputError(
-            f"{table.source} has the columns {listed(table.names)}: one column id is needed, or --snap-limit to take "
-            "lat and lon (or x, y, ...) to the nearest record"
+            f"{table.source} has {len(columns)} columns id{revealed(listed(table.names))}: one is needed, or "
+            "--snap-limit to take lat and lon (or x, y, ...) to the nearest record"
         )
     return columns[0]
 
@@ -138,8 +149,8 @@ def _id_column(table: Table) -> int:
 def _kept_column(table: Table, name: str) -> int:
     if table.names.count(name) != 1:
         raise InputError(
-            f"{table.source} has {table.names.count(name)} columns {name!r}, but one is needed: its columns are "
-            f"{listed(table.names)}"
+            f"{table.source} has {table.names.count(name)} columns {name!r}, but one is needed"
+            f"{revealed(listed(table.names))}: name a column of its first line"
         )
     return table.names.index(name)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricdp.data.readers.files import existing_file
-from metricdp.data.writing import Target
+from metricdp.data.writing import Target, plain_cell
 from metricdp.errors import InputError
 from metricdp.mechanism.store import normal_name
 
@@ -71,7 +71,7 @@ class Persons:
         is_name = (isinstance(value, str) and value.strip()) or (isinstance(value, int) and not isinstance(value, bool))
         if not is_name:
             raise InputError(f"{where} has no person in {self.column!r}: give every row a name or a whole number")
-        return normal_name(str(value))
+        return normal_name(plain_cell(str(value)))  # as it was before a table for spreadsheets was made of it
 
 
 def charged(

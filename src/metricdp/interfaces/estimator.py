@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from metricdp.mechanism.snap import SnappedReports
 
 DEFAULT_OUTPUTS = 100
+# beginnings of scikit-learn's messages that name sizes and columns, and no values
+HARMLESS = ("Input ", "Found array with ", "X has ", "The feature names ", "Unable to ", "Expected ", "Feature names ")
 
 
 class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,7 +133,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Find the best mechanism for the distinct rows of ``X``, a public list; how often each occurs is the prior."""
         n_least = 2 if self.mechanism is None else 1
-        points = validate_data(self, X, dtype=np.float64, ensure_min_samples=n_least)
+        points = self._checked(X, ensure_min_samples=n_least)
         self.mechanism_ = self._solved(points) if self.mechanism is None else self._given()
         if self.mechanism_.records.dimension != points.shape[1]:
             raise InputError(
@@ -154,15 +156,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     def perturb(self, X: ArrayLike) -> SnappedReports:
         """Give the reports with their names and the snap distances, which are for whoever holds the secret only."""
         check_is_fitted(self)
-        is_text = False
-        try:
-            points = validate_data(self, X, dtype=np.float64, reset=False)
-        except ValueError as error:
-            is_text = str(error).startswith("could not convert")  # and goes on with the true value
-            if not is_text:
-                raise
-        if is_text:
-            raise InputError("X must hold numbers: correct or remove the others")
+        points = self._checked(X, reset=False)
         return self.mechanism_.perturb_points(points, limit=self.snap_limit_, allow_unprotected=self.allow_unprotected)
 
     def _check_index(self, X: Any) -> None:
@@ -172,6 +166,20 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             points = np.asarray(X, dtype=np.float64)
             rows, _ = snap_points(self.mechanism_, points)
             checked_index(self.mechanism_, X.index, list(X.columns), rows, points)
+
+    def _checked(self, X: ArrayLike, **how: Any) -> NDArray[np.float64]:
+        """Check rows by scikit-learn's rules; of its messages only those pass that show no value."""
+        try:
+            return np.asarray(validate_data(self, X, dtype=np.float64, **how))
+        except (TypeError, ValueError) as error:
+            fault = str(error)
+        if "Reshape your data" in fault:
+            fault = "Expected 2D array. Reshape your data: one row for each point"
+        elif fault.startswith("Complex data not supported"):
+            fault = "Complex data not supported: give real numbers"
+        elif not fault.startswith(HARMLESS):
+            fault = "X must hold numbers: correct or remove the others"
+        raise InputError(fault)
 
     def _given(self) -> Mechanism:
         return self.mechanism if isinstance(self.mechanism, Mechanism) else load(str(self.mechanism))

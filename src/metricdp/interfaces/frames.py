@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.data.readers.columns import find_columns, listed
-from metricdp.errors import InputError, MissingExtraError
+from metricdp.data.readers.columns import listed
+from metricdp.errors import InputError, MissingExtraError, revealed
+from metricdp.interfaces.batches import columns_of_secrets
 from metricdp.interfaces.copies import Copies
 from metricdp.interfaces.snapping import check_far, check_limit, draw_points, snap_points
 
@@ -164,10 +165,10 @@ def _points_of(mechanism: Mechanism, frame: Any) -> tuple[NDArray[np.float64], _
     if hasattr(frame, "to_crs"):
         return _geometry_points(mechanism, frame), _Geometry(mechanism, frame)
     names, records = list(frame.columns), mechanism.records
-    layout = find_columns(names, "the DataFrame")
+    layout = columns_of_secrets(names, "the DataFrame")
     if layout.kind != records.kind or len(layout.coordinates) != records.dimension:
         raise InputError(
-            f"the DataFrame has the columns {listed(names)}, which are {layout.kind}, but the mechanism's records are "
+            f"the DataFrame has columns of {layout.kind}{revealed(listed(names))}, but the mechanism's records are "
             f"{records.kind} with {records.dimension} coordinates: give the columns that fit"
         )
     chosen = [names[column] for column in layout.coordinates]

@@ -64,7 +64,7 @@ class Charges:
     ) -> None:
         place = Path(path).resolve()
         is_new = not place.exists() and not must_exist
-        head = key.with_name(f"{key.name}.{place.name}.head") if isinstance(key, Path) else None
+        head = head_path(key, place) if isinstance(key, Path) else None
         if is_new and head is not None and head.exists() and not new_head:
             raise InputError(
                 f"{place} does not exist, but {head} tells of its charges: put the ledger back; new_head=True begins "
@@ -244,3 +244,8 @@ def _amount_of_version_1(epsilon: Any, reports: Any) -> Fraction:
     if not 0 < each < math.inf or type(reports) is not int or reports < 1:
         raise ValueError
     return reports * Fraction(each)
+
+
+def head_path(key: Path, ledger: Path) -> Path:
+    """Return where the newest charge of ``ledger`` is told: beside its key file."""
+    return key.with_name(f"{key.name}.{ledger.name}.head")

@@ -184,6 +184,8 @@ def _exact(text: str) -> float:
 
 
 def _read_header(source: Path) -> tuple[dict[str, Any], int]:
+    if source.exists() and not source.is_file():
+        raise FileFormatError(f"{source} is no file: name a mechanism file")
     size = source.stat().st_size
     with source.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")

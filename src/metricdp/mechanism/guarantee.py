@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
 from metricdp.mechanism.points import PointGuarantee
 from metricdp.mechanism.scope import can_be_recomputed
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 UNITS = {"haversine": "km", "street": "km"}
 NOT_PROTECTED = "NOT PROTECTED"  # how lines begin that say what the promise leaves out
-ROUNDING = 1e-12  # relative; what adding up a path's distances in floats can lose
+ROUNDING = 2.0**-52  # relative; what one sum of a path's distances in floats can lose
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,9 +69,7 @@ class Guarantee:
     def is_isolated(self) -> NDArray[np.bool_]:
         """For each record whether it has no neighbour: its report may give it away completely."""
         labels = self.graph.labels
-        isolated = np.asarray(np.bincount(labels)[labels] == 1)
-        isolated.setflags(write=False)
-        return isolated
+        return frozen(np.bincount(labels)[labels] == 1)
 
     @property
     def n_isolated(self) -> int:
@@ -101,10 +100,13 @@ class Guarantee:
         if i == j:
             return 0.0
         distance = float(self.graph.path_distances(np.array([i]))[0, j])
-        return self.epsilon * distance * (1.0 + ROUNDING)
+        return self.epsilon * distance * (1.0 + (self.graph.n + 4) * ROUNDING)  # a path has at most n sums
 
     def for_points(self, limit: float) -> PointGuarantee:
         """Return what is promised for points that are taken to their nearest record, at most ``limit`` away."""
+        if isinstance(limit, bool) or not isinstance(limit, (int, float, np.floating, np.integer)):
+            raise InputError(f"the snap limit must be a number, got {type(limit).__name__}: give a distance")
+        limit = float(limit)
         if limit not in self._for_points:
             self._for_points[limit] = PointGuarantee.of(
                 self.records, self.graph, self.metric, epsilon=self.epsilon, eta=self.eta, limit=limit

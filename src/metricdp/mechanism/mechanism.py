@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from metricdp.data.frozen import frozen
+from metricdp.data.records import Records
 from metricdp.errors import CertificationError, Faults, InputError, revealed
 from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
 from metricdp.mechanism.guarantee import NOT_PROTECTED, Guarantee
@@ -18,6 +19,8 @@ from metricdp.mechanism.sample import cumulative, draw
 from metricdp.mechanism.scope import is_known, scope_fault
 from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_records
 from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.graph import MdpGraph
+from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from metricdp.data.records import Records
-    from metricdp.metric.graph import MdpGraph
-    from metricdp.problem.outputs import Outputs
     from metricdp.problem.problem import Problem
 
 
@@ -150,6 +150,11 @@ class Mechanism:
 
     def _certify(self, *, is_scope_known: bool) -> None:
         """Check everything that is claimed; the scope is only known where this library made the list of pairs."""
+        self._check_kinds()
+        # copies that can never be written to, so that what was certified is what is drawn from and saved
+        object.__setattr__(self, "table", frozen(self.table))
+        for name in ("epsilon", "eta"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         self._check_claims()
         if not is_scope_known:
             fault = scope_fault(self.records, self.graph, self.eta, self.metric)
@@ -160,8 +165,6 @@ class Mechanism:
                 f"a mechanism's table must be uint64 of shape ({self.records.n}, {self.outputs.n}), got "
                 f"{self.table.dtype} of shape {self.table.shape}"
             )
-        # a copy that can never be written to, so that what was certified is what is drawn from and saved
-        object.__setattr__(self, "table", frozen(self.table))
         guarantee = Guarantee(self.epsilon, self.eta, self.metric, self.records, self.graph)
         object.__setattr__(self, "certificate", Certificate(self.recheck(), guarantee, self.optimality))
 
@@ -182,6 +185,18 @@ class Mechanism:
         parts = (self.table, self.records, self.outputs, self.graph, self.epsilon, self.eta, self.metric)
         return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name)
 
+    def _check_kinds(self) -> None:
+        """Refuse look-alikes of the library's own objects: what they say need not be what they hold."""
+        faults = Faults("the mechanism")
+        for name, kind in (("records", Records), ("outputs", Outputs), ("graph", MdpGraph), ("metric", str)):
+            value = getattr(self, name)
+            faults.check(type(value) is kind, f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+        for name in ("epsilon", "eta"):
+            value = getattr(self, name)
+            is_number = isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+            faults.check(is_number, f"{name} must be a number, got {type(value).__name__}")
+        faults.raise_if_any()
+
     def _check_claims(self) -> None:
         faults = Faults("the mechanism")
         faults.check(
@@ -193,6 +208,11 @@ class Mechanism:
         faults.check(
             self.graph.n == self.records.n,
             f"the graph is of {self.graph.n} records, but there are {self.records.n}",
+        )
+        rows = self.outputs.rows
+        faults.check(
+            rows is None or (len(rows) == self.outputs.n and rows.min() >= 0 and rows.max() < self.records.n),
+            f"each of the {self.outputs.n} outputs must be a row of the {self.records.n} records",
         )
         best = self.optimality
         faults.check(

@@ -126,7 +126,9 @@ class Memoized:
         check_holder(holder, faults)
         faults.raise_if_any()
         names = [ids] if isinstance(ids, str) else [str(name) for name in ids]
-        self.mechanism.rows_of(names)  # an unknown id costs nothing
+        rows = self.mechanism.rows_of(names)  # an unknown id costs nothing
+        if not allow_unprotected:
+            self.mechanism.guarantee.check_rows(rows)  # a stored answer may have been allowed before
         question_of = {name: self._question(holder, name) for name in names}
         with self._file.reading() as connection:
             answer_of = _stored(connection, question_of)

@@ -94,14 +94,14 @@ class PointGuarantee:
 
     @property
     def fault(self) -> str:
-        """Why the promise does not hold for points close together; empty if it does."""
+        """Why the promise does not hold for points close together, within the limit; empty if it does."""
         alone = int((np.bincount(self.graph.labels) == 1).sum())
         if alone:
             return f"{alone:,} of {self.graph.n:,} records have no neighbour, so that a point near one is given away"
-        if self.reach(0.0).distance == math.inf:
+        if self._apart(self.limit) is not None:
             return (
-                "points right beside each other can belong to records that no path of neighbours joins, so that a "
-                "report may tell them apart completely"
+                f"points within {self.limit:.9g} of one another can belong to records that no path of neighbours "
+                "joins, so that a report may tell them apart completely"
             )
         return ""
 
@@ -109,7 +109,7 @@ class PointGuarantee:
         """Refuse if points that are close together are not protected: whatever the points, and so telling nothing."""
         if self.fault:
             raise InputError(
-                f"points within {self.limit:g} of the records are not protected: {self.fault}; make a mechanism with "
+                f"points within {self.limit:.9g} of the records are not protected: {self.fault}; make a mechanism with "
                 f"an eta that joins all records{self._joining}, use a smaller snap limit, or allow unprotected reports"
             )
 
@@ -123,27 +123,50 @@ class PointGuarantee:
     def sentence(self) -> str:
         """The promise in one sentence."""
         if self.fault:
-            return f"Points within {self.limit:g} of the records are NOT protected: {self.fault}."
-        here = self.bound(0.0)
-        return (
-            f"Points within {self.limit:g} of the records: however close two of them are, their records can be a path "
-            f"of {self.reach(0.0).distance:.4g} apart, so any report is at most {math.exp(min(here, 700.0)):.3g} times "
-            f"(exp({here:.4g})) more likely from one than from the other."
+            return f"Points within {self.limit:.9g} of the records are NOT protected: {self.fault}."
+        near, path = self.bound(0.0), self.reach(0.0).distance
+        first = (
+            f"Points within {self.limit:.9g} of a record: of two points right beside each other, whose records can be "
+            f"a path of {path:.4g} apart, any report is at most {_factor(near)} times (exp({near:.4g})) more likely "
+            "from one than from the other."
         )
+        sentences = [first]
+        if self.graph.n <= EXACT_PATHS_UP_TO:
+            far = self.bound(self.limit)
+            sentences.append(
+                f"For points within {self.limit:.9g} of one another it is {_factor(far)} times (exp({far:.4g}))."
+            )
+        if self.graph.n_components > 1:
+            sentences.append(
+                f"Points in the areas of different groups of records ({self.graph.n_components:,}) are not protected "
+                "from one another."
+            )
+        return " ".join(sentences)
+
+    def _apart(self, r: float) -> Reach | None:
+        """Return two records that no path joins and whose cells come within ``r``; None if there are none."""
+        labels = self.graph.labels
+        if self.graph.n_components == 1:
+            return None
+        for i, j, _ in self.cells.pairs_within(r):
+            apart = labels[i] != labels[j]
+            meets = np.flatnonzero(apart)[self.cells.can_meet(i[apart], j[apart], r)]
+            if meets.size:
+                return Reach(math.inf, int(i[meets[0]]), int(j[meets[0]]))
+        return None
 
     def _worst(self, r: float) -> Reach:
         """Look at pairs of cells in pieces, and in each only at those that could be worse than the worst so far."""
+        apart = self._apart(r)
+        if apart is not None:
+            return apart
         worst, labels = Reach(0.0), self.graph.labels
         surely = self.eta * (1.0 - ROUNDING)  # pairs within eta are all neighbours: the certificate has counted them
         for i, j, distances in self.cells.pairs_within(r):
-            apart = labels[i] != labels[j]
-            if apart.any():
-                meets = np.flatnonzero(apart)[self.cells.can_meet(i[apart], j[apart], r)]
-                if meets.size:
-                    return Reach(math.inf, int(i[meets[0]]), int(j[meets[0]]))
-            is_edge = (distances <= surely) & ~apart
+            is_joined = labels[i] == labels[j]
+            is_edge = (distances <= surely) & is_joined
             worst = self._worst_neighbours(i[is_edge], j[is_edge], distances[is_edge], r, worst)
-            is_path = ~is_edge & ~apart
+            is_path = ~is_edge & is_joined
             if is_path.any():
                 worst = self._worst_paths(i[is_path], j[is_path], r, worst)
         return worst
@@ -182,3 +205,7 @@ class PointGuarantee:
         graph = self.graph
         is_large = graph.n > EXACT_PATHS_UP_TO and graph.n_pairs > MANY_PAIRS * graph.n
         return graph.skeleton if is_large else graph
+
+
+def _factor(logarithm: float) -> str:
+    return f"{math.exp(logarithm):.3g}" if logarithm < 700.0 else "e^700 or more"

@@ -50,7 +50,9 @@ class SnappedReports:
 def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
     """Check points of the user's: finite, with the records' coordinates, within range for places."""
     given: NDArray[np.float64] | None = None
-    with suppress(TypeError, ValueError):  # whose messages show the point
+    if isinstance(points, np.ma.MaskedArray) or np.iscomplexobj(points):
+        raise InputError("points must be plain real numbers, not masked or complex ones")
+    with suppress(TypeError, ValueError, OverflowError):  # whose messages show the point
         given = np.atleast_2d(np.array(points, dtype=np.float64))
     if given is None:
         raise InputError("points must be numbers, one row per point")

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial import cKDTree
 
+from metricdp.data.frozen import frozen
 from metricdp.data.geodesy import EARTH_RADIUS_KM
-from metricdp.metric.distances import MAX_TREE_DIMENSION, CoordinateMetric
+from metricdp.metric.distances import LARGEST_FOR_TREE, MAX_TREE_DIMENSION, CoordinateMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ class Cells:
         """Return the cells of ``records`` within ``limit``."""
         slack = _slack(records, metric)
         radii = np.full(records.n, limit * (1.0 + RELATIVE_SLACK) + slack)
-        is_flat = metric == "euclidean" and records.dimension == 2
+        is_flat = metric == "euclidean" and records.dimension == 2 and not _is_huge(records)
         is_known = is_flat or (metric == "haversine" and limit < 0.9 * QUARTER)
         count = min(NEIGHBOURS, records.n - 1) if is_known and np.isfinite(limit) else 0
         near = np.zeros((records.n, count), dtype=np.int64)
@@ -78,7 +79,7 @@ class Cells:
                 direction[part], half[part] = _bisectors(records.coordinates, part[:, None], near[part], metric)
                 bound = _lengths(_sector_bound(direction[part], half[part], _heights(radii[part], metric)), metric)
                 radii[part] = np.minimum(radii[part], bound * (1.0 + RELATIVE_SLACK) + slack)
-        return cls(records, metric, limit, radii, near, direction, half)
+        return cls(records, metric, limit, *(frozen(values) for values in (radii, near, direction, half)))
 
     def pairs_within(self, r: float) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
         """Yield pairs of records, each once, whose cells may come within ``r`` of one another, and their distances.
@@ -91,7 +92,8 @@ class Cells:
         # each pair is found from its record with the larger cell, so that a few large cells do not widen every search
         rank = np.empty(records.n, dtype=np.int64)
         rank[np.argsort(-radii, kind="stable")] = np.arange(records.n)
-        search = None if records.dimension > MAX_TREE_DIMENSION else _tree(records, self.metric)
+        has_tree = records.dimension <= MAX_TREE_DIMENSION and not _is_huge(records)
+        search = _tree(records, self.metric) if has_tree else None
         block = RECORDS_AT_ONCE if search is not None else max(1, PAIRS_AT_ONCE // records.n)
         for start in range(0, records.n, block):
             part = np.arange(start, min(start + block, records.n))
@@ -153,6 +155,11 @@ def _slack(records: Records, metric: str) -> float:
     if metric == "haversine":
         return 1e-8  # km: ten micrometres
     return 1e-12 * float(np.abs(records.coordinates).max(initial=0.0)) * records.dimension
+
+
+def _is_huge(records: Records) -> bool:
+    """Say whether squares of coordinates would overflow in a tree."""
+    return bool(np.abs(records.coordinates).max(initial=0.0) > LARGEST_FOR_TREE)
 
 
 def _heights(lengths: NDArray[np.float64], metric: str) -> NDArray[np.float64]:

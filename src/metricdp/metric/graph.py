@@ -79,7 +79,11 @@ class MdpGraph(FrozenArrays):
         """Both directions of every pair as a sparse matrix of distances (zero distances are stored entries)."""
         i, j = self.pairs[:, 0], self.pairs[:, 1]
         rows, columns = np.concatenate((i, j)), np.concatenate((j, i))
-        return csr_array((np.tile(self.distances, 2), (rows, columns)), shape=(self.n, self.n))
+        matrix = csr_array((np.tile(self.distances, 2), (rows, columns)), shape=(self.n, self.n))
+        matrix.sort_indices()
+        # bounds along paths are computed from it
+        matrix.data, matrix.indices, matrix.indptr = map(frozen, (matrix.data, matrix.indices, matrix.indptr))
+        return matrix
 
     @cached_property
     def labels(self) -> NDArray[np.int32]:

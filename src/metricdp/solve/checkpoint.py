@@ -159,6 +159,8 @@ class Checkpoint:
 
     def _check_head(self) -> None:
         head = self.folder / HEAD
+        if head.exists() and not head.is_file():
+            raise FileFormatError(f"{head} is no file: start anew, without resume")
         try:
             found = json.loads(head.read_text(encoding="utf-8"))
         except OSError:
@@ -216,6 +218,8 @@ class Checkpoint:
 
     def _read(self, component: int, part: str) -> Stored:
         path = self._path(component, part)
+        if path.exists() and not path.is_file():
+            raise FileFormatError(f"{path} is no file: start anew, without resume")
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
