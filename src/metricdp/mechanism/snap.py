@@ -24,9 +24,10 @@ REFUSAL = "a point is farther from every record than the limit: nothing is repor
 class SnappedReports:
     """Reports for points that were first replaced by their nearest record.
 
-    The guarantee is that of the records, not of the points: two points x and x' at snap distances s and s' are as hard
-    to tell apart as their records, a factor of at most ``exp(epsilon D)`` with D the path distance of the records,
-    which for neighbours is at most ``d(x, x') + s + s'``. Points that snap to the same record cannot be told apart.
+    What is promised is that of the records: two points are as hard to tell apart as their records, a factor of at most
+    ``exp(epsilon D)`` with D the *path* distance of the records. However close two points are, their records can be
+    different ones; `Guarantee.for_points` says how far apart these can be. Points that snap to the same record cannot
+    be told apart.
 
     Parameters
     ----------
