@@ -408,8 +408,8 @@ def test_reports_are_not_written_over_the_input(run, tmp_path):
     [
         (b"name,id\na,r00c00\nb\n", ["line 3 has 1 cells"]),
         (b"id\n" + b"x" * 200_000 + b"\n", ["line 2 is not CSV", "field"]),
-        (b"name\na\n", ["'name'", "one column id is needed"]),
-        (b"id,id\na,b\n", ["one column id is needed"]),
+        (b"name\na\n", ["0 columns id: one is needed"]),
+        (b"id,id\na,b\n", ["2 columns id: one is needed"]),
         (b"id\n\xff\n", ["UTF-8"]),
         (b"", ["empty"]),
         (b"\x1f\x8bnothing", ["damaged gzip"]),

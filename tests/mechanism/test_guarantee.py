@@ -289,7 +289,7 @@ class TestNoWayAround:
     )
     def test_the_estimator_shows_no_value(self, grid, rows):
         fitted = mdp.MetricPrivacy(mechanism=grid).fit([[0.0, 0.0]])
-        with pytest.raises(mdp.InputError) as caught:
+        with pytest.raises((mdp.InputError, TypeError)) as caught:
             fitted.transform(rows)
         assert "1.123456" not in str(caught.value)
         assert caught.value.__cause__ is None

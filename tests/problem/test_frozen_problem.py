@@ -73,11 +73,13 @@ def test_what_was_given_is_copied_once():
     assert np.shares_memory(again.distances, graph.distances)
 
 
-def test_components_are_those_of_the_pairs_whatever_happens_to_the_adjacency():
+def test_paths_and_components_are_those_of_the_pairs_for_good():
     graph = MdpGraph(4, np.array([[0, 1], [2, 3]], dtype=np.int32), np.ones(2))
-    graph.adjacency.indices[:] = [2, 3, 0, 1]
-    graph.adjacency.data[:] = 3.0
+    for values, other in ((graph.adjacency.indices, [2, 3, 0, 1]), (graph.adjacency.data, 3.0)):
+        with pytest.raises(ValueError, match="read-only"):
+            values[:] = other
     assert graph.labels.tolist() == [0, 0, 1, 1]
+    assert graph.path_distances(np.array([0])).tolist() == [[0.0, 1.0, np.inf, np.inf]]
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """Check rows by scikit-learn's rules; of its messages only those pass that show no value."""
         try:
             return np.asarray(validate_data(self, X, dtype=np.float64, **how))
-        except (TypeError, ValueError) as error:
+        except ValueError as error:  # a TypeError names types, no values
             fault = str(error)
         if "Reshape your data" in fault:
             fault = "Expected 2D array. Reshape your data: one row for each point"
