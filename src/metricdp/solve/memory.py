@@ -5,8 +5,8 @@ which 40 are there when it begins, and 88 per entry (record and output), of whic
 
 - ``first-order``: per entry, the costs, rows, anchors and reflected rows as float32 tiles, 16, and the best matrix
   while another one is repaired, 8; per edge and output, the multipliers and their anchors, 4 each, and half as much
-  again when violated pairs are brought in. Edges are the pairs without short detours. Tiles of outputs that nobody
-  reports are never touched, so that weak privacy takes less than this.
+  again when violated pairs are brought in, at most as for all pairs. Edges are the pairs without short detours. Tiles
+  of outputs that nobody reports are never touched, so that weak privacy takes less than this.
 - linear programs (``direct``, ``benders``, ``columns``, ``kernel``): HiGHS holds a program several times (as given,
   scaled, by rows and by columns, the factors of its basis): measured, 260 bytes per column of the program with its
   unit sum and 1,750 per mDP row. mDP rows come in as they are violated, and how many that will be nobody knows before:
