@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Trace
 
 DIRECT_BELOW = 30  # records: smaller components are one small linear program
+MANY_PAIRS = 500_000
 AT_ONCE = 20_000_000  # pairs times outputs: too large to be taken apart
 
 
@@ -141,7 +142,9 @@ class Plan:
         if n_pieces == 1:
             return [np.arange(component.n)]
         method = "metis" if find_spec("pymetis") is not None else "k-m-rec"
-        return self.divide(groups, component.graph, method, n_pieces).blocks
+        # which pieces does not matter much, and METIS cannot be broken off: of many pairs it is given the short ones
+        graph = component.graph if component.graph.n_pairs <= MANY_PAIRS else component.graph.skeleton
+        return self.divide(groups, graph, method, n_pieces).blocks
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ which 40 are there when it begins, and 88 per entry (record and output), of whic
 
 - ``first-order``: per entry, the costs, rows, anchors and reflected rows as float32 tiles, 16, and the best matrix
   while another one is repaired, 8; per edge and output, the multipliers and their anchors, 4 each, and half as much
-  again when violated pairs are brought in. Edges are the pairs without short detours. Tiles of outputs that nobody
-  reports are never touched, so that weak privacy takes less than this.
+  again when violated pairs are brought in, at most as for all pairs. Edges are the pairs without short detours. Tiles
+  of outputs that nobody reports are never touched, so that weak privacy takes less than this.
 - linear programs (``direct``, ``benders``, ``columns``, ``kernel``): HiGHS holds a program several times (as given,
   scaled, by rows and by columns, the factors of its basis): measured, 260 bytes per column of the program with its
   unit sum and 1,750 per mDP row. mDP rows come in as they are violated, and how many that will be nobody knows before:
@@ -43,6 +43,7 @@ PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # while solving, and at its begin: with th
 ENTRY_HELD = 16.0  # losses and costs
 MORE_KERNELS_BYTES = 10e6  # compiled code; most of it has been loaded to find the edges
 ITERATION_PER_ENTRY = 24.0
+LP_SOLVER_BYTES = 30e6  # the solver itself
 MULTIPLIERS, MULTIPLIERS_IF_MORE_COME = 8.0, 12.0
 ROWS_PER_ENTRY, PRICING_ROWS_PER_ENTRY = 1.0, 8.0
 OVERLAP = 2.0  # of the blocks of a decomposition with their surroundings
@@ -58,9 +59,9 @@ def shared_bytes(sizes: Sizes) -> float:
 
 def first_order_bytes(sizes: Sizes, edges_per_pair: float = 1.0) -> float:
     """Return the bytes of the iterations; ``edges_per_pair`` of the pairs have no short detour."""
-    edges = edges_per_pair * sizes.n_pairs
-    multipliers = MULTIPLIERS if edges_per_pair >= 1.0 else MULTIPLIERS_IF_MORE_COME
-    return shared_bytes(sizes) + ITERATION_PER_ENTRY * sizes.entries + multipliers * edges * sizes.n_outputs
+    # more than all pairs cannot come in
+    per_output = min(MULTIPLIERS_IF_MORE_COME * edges_per_pair, MULTIPLIERS) * sizes.n_pairs
+    return shared_bytes(sizes) + ITERATION_PER_ENTRY * sizes.entries + per_output * sizes.n_outputs
 
 
 def direct_bytes(sizes: Sizes) -> float:
@@ -88,7 +89,7 @@ def kernel_bytes(sizes: Sizes) -> float:
 
 def lp_bytes(columns: float, rows: float) -> float:
     """Return the bytes of a linear program in which each column has its unit sum, and rows have two entries."""
-    return COLUMN_BYTES * columns + ROW_BYTES * rows
+    return LP_SOLVER_BYTES + COLUMN_BYTES * columns + ROW_BYTES * rows
 
 
 def expected_rows(sizes: Sizes, per_entry: float = ROWS_PER_ENTRY) -> float:

@@ -117,7 +117,7 @@ class Bounds:
 def make_blocks(component: Component, partition: Partition, stop: Stop) -> list[Block]:
     """Give the blocks that have internal records."""
     graph, epsilon = component.graph, component.epsilon
-    is_boundary = partition.is_boundary
+    is_boundary = stop.waiting_for(lambda: partition.is_boundary)  # a cover of millions of edges takes seconds
     matrix = graph.adjacency
     blocks: list[Block] = []
     for internal in partition.internal:
