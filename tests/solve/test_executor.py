@@ -320,7 +320,10 @@ class TestWorkers:
 
 
 class TestWarmModels:
-    def test_runs_leave_nothing_behind(self):
+    def test_runs_leave_nothing_behind(self, monkeypatch):
+        # a run that was broken off may leave models of late subproblems until others take their place
+        monkeypatch.setattr(warm, "_models", {})
+        monkeypatch.setattr(warm, "_stops", {})
         solve_town()
         assert not warm._models
         assert not warm._stops
