@@ -9,12 +9,13 @@ import threading
 import time
 from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from metricdp.data import Records, grid
-from metricdp.errors import FileFormatError, InputError
+from metricdp.errors import Faults, FileFormatError, InputError
 from metricdp.mechanism import store
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.chain import Chain, Head
@@ -209,8 +210,9 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     ledger.charge("Ana", 0.5)
     begins = [at for at, text in enumerate(statements) if text.startswith("BEGIN")]
     assert begins
-    assert all("PRAGMA synchronous = EXTRA" in statements[:at] for at in begins)
-    assert [text for text in statements if "mode" in text.lower()] == []
+    for at in begins:  # each in a connection of its own; then a read, which takes the lock
+        assert statements[at - 2 : at] == ["PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON"]
+        assert statements[at + 1] == "PRAGMA application_id"
 
 
 # waiting
@@ -335,9 +337,54 @@ def test_keys_that_others_can_use_are_refused(tmp_path, mode):
         secret_of(key, can_make=False)
 
 
-def test_numbers_of_numpy_are_options_too():
-    from metricdp.errors import Faults
+@pytest.mark.parametrize(("key", "got"), [(b"k" * 15, "15 bytes"), ("k" * 40, "str"), (7, "int")])
+def test_a_key_that_cannot_be_is_told_by_its_size_or_type(path, key, got):
+    with pytest.raises(InputError, match=f"got {got}$"):
+        Ledger(path, limit=1.0, key=key)
 
+
+@pytest.mark.parametrize("holder", ["a\ud800", "\udfffb", "a\udabcb"])
+def test_names_that_no_file_can_hold(path, holder):
+    with pytest.raises(InputError, match="written as UTF-8"):
+        Ledger(path, limit=1.0).charge(holder, 0.1)
+
+
+@pytest.mark.parametrize("holder", ["\ud7ff", "\ue000"])
+def test_names_at_the_edge_of_what_a_file_can_hold(path, holder):
+    assert Ledger(path, limit=1.0).charge(holder, 0.5) == 0.5
+
+
+def test_a_new_key_is_on_the_disk_before_it_is_used(tmp_path, monkeypatch):
+    events = []
+    real = os.fsync
+
+    def fsync(handle):
+        events.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        events.append(os.fstat(handle).st_size)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    key = tmp_path / "key"
+    assert secret_of(key, can_make=True) == key.read_bytes()
+    assert events[:3] == [str(key), 32, str(tmp_path)]
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("denied", ["file", "file for reading", "folder"])
+def test_what_cannot_be_written_is_refused(path, monkeypatch, denied):
+    Ledger(path, limit=1.0)
+
+    def access(asked, mode):
+        if denied == "file for reading":
+            return not (asked == path and mode & os.R_OK)
+        return asked != (path if denied == "file" else path.parent)
+
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(InputError, match="permission denied"):
+        Ledger(path, limit=1.0)
+
+
+def test_numbers_of_numpy_are_options_too():
     faults = Faults("the options")
     check_options(KEY, np.float64(1.0), faults)
     check_options(b"k" * 16, 0, faults)
