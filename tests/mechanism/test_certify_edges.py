@@ -100,6 +100,43 @@ def test_rows_at_distance_zero_are_compared_entry_by_entry():
     assert check.worst == Worst(2, 1, 1, 2.0)
 
 
+def test_equal_rows_tell_nothing():
+    """They satisfy any budget, whatever the distances; one row that differs is enough, be it the first or the last."""
+    row, other = [TOTAL - 5, 5, 0], [TOTAL - 5, 4, 1]
+    pairs = np.array([[0, 1], [1, 2]], dtype=np.int32)
+    check = check_privacy(np.array([row] * 3, dtype=np.uint64), pairs, np.array([0.0, 1e-300]), 1e-300)
+    assert check.certified
+    assert (check.tightest_epsilon, check.worst, check.n_decided_exactly) == (0.0, None, 0)
+    for rows in ([other, row, row], [row, other, row], [row, row, other]):
+        assert check_privacy(np.array(rows, dtype=np.uint64), pairs, np.ones(2), 1.0).tightest_epsilon == math.inf
+    wrong = check_privacy(np.array([[7, 5]] * 3, dtype=np.uint64), pairs, np.ones(2), 1.0)
+    assert (wrong.certified, wrong.tightest_epsilon) == (False, math.inf)
+    assert check_privacy(np.array([row], dtype=np.uint64), NO_PAIRS, np.zeros(0), 1.0).tightest_epsilon == 0.0
+
+
+def test_rows_that_differ_without_a_pair_have_no_loss():
+    table = np.array([[TOTAL, 0], [0, TOTAL]], dtype=np.uint64)
+    check = check_privacy(table, NO_PAIRS, np.zeros(0), 1.0)
+    assert (check.certified, check.tightest_epsilon, check.worst) == (True, 0.0, None)
+    equal_pair = check_privacy(table[[0, 0, 1]], PAIR, np.zeros(1), 1.0)
+    assert 0.0 <= equal_pair.tightest_epsilon < 1e-300
+
+
+def test_a_table_of_zeros_is_refused_in_words():
+    check = check_privacy(np.zeros((2, 3), dtype=np.uint64), PAIR, np.ones(1), 1.0)
+    assert check.fault.startswith("row 0 sums to 0,")
+    assert check.worst == Worst(0, 1, 0, 1.0)
+
+
+def test_only_doubtful_entries_of_a_doubtful_pair_are_decided_by_integers():
+    """One entry at its limit, one at three quarters of it, one equal, one smaller; then hardly any distance at all."""
+    limit = exp_enclosure(1.0, 1.0) * 2**50 >> 96
+    a, b = [limit, limit * 3 // 4, 2**40, 2**30], [2**50, 2**50, 2**40, 2**31]
+    rest = [TOTAL - sum(row) for row in (a, b)]
+    assert check_two([*a, rest[0]], [*b, rest[1]], 1.0, 1.0).n_decided_exactly == 1
+    assert check_two([TOTAL - 9, 2, 3, 4], [TOTAL - 9, 3, 3, 3], 1.0, 1e-30).n_decided_exactly == 2
+
+
 def test_equal_rows_are_private_however_near():
     check = check_two([TOTAL - 5, 5], [TOTAL - 5, 5], 1.0, 1e-30)
     assert check.certified

@@ -36,6 +36,12 @@ def test_the_exponential_mechanism_is_its_formula():
     assert (mechanism.solver, mechanism.epsilon) == ("exponential", 2.0)
 
 
+def test_the_exponential_mechanism_goes_by_distances_whatever_the_losses_are():
+    problem = line(0.0, 1.0, outputs=2, loss=np.ones((2, 2)))
+    share = 1.0 / (1.0 + math.exp(-0.5))
+    assert exponential_matrix(problem) == pytest.approx(np.array([[share, 1 - share], [1 - share, share]]), rel=1e-14)
+
+
 def test_far_outputs_do_not_underflow_nor_overflow():
     assert exponential_matrix(line(0.0, 5_000.0, outputs=[0, 1])).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert decay_logarithms(np.array([[0.0, 5_000.0]]), 1.0).tolist() == [[0.0, -5_000.0]]

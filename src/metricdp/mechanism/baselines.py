@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
 
-PAIRS_AT_ONCE = 1 << 20  # entries of a block of pairs
+PAIRS_AT_ONCE = 1_000_000  # entries of a block of pairs
 ROUNDING = 1e-9  # relative; a budget that is exceeded by less is exceeded by rounding only
 
 

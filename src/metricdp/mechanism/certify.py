@@ -30,8 +30,8 @@ ENCLOSURE_LIMBS = 5  # of 32 bits: the largest E in use, exp(44) 2^96, is below 
 ALWAYS_ENOUGH = 44.0  # exp(44) > 2^63: the pair holds as soon as the smaller entry is at least 1
 # relative; rounding of both entries, their quotient, epsilon d (below 44 * 2^-53) and numpy's exp is below 2^-46
 GUARD = 2.0**-44
-ENTRIES_AT_ONCE = 1 << 16  # of a block of pairs: small enough to stay in the cache
-_DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR, Emin=-9999, Emax=9999)
+ENTRIES_AT_ONCE = 65_536  # of a block of pairs: small enough to stay in the cache
+_DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def check_privacy(
     fault = row_sum_fault(table)
     rates = np.full(len(pairs), np.inf)  # the privacy loss of each pair per unit of distance, in floats
     decisions: list[_Decision] = []
-    tells_nothing = not fault and n > 0 and bool((table == table[0]).all())  # equal rows satisfy any budget
-    if not fault and len(pairs) and not tells_nothing:
+    tells_nothing = not fault and bool((table == table[:1]).all())  # equal rows satisfy any budget
+    if not fault and not tells_nothing:
         as_float = table.astype(np.float64)
         block = max(1, ENTRIES_AT_ONCE // K)
 
@@ -127,7 +127,7 @@ def check_privacy(
             unsure = start + _filter_block(as_float, pairs[part], distances[part], epsilon, rates[part])
             return _decide_exactly(table, pairs[unsure], distances[unsure], epsilon)
 
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             decisions = list(pool.map(decide, range(0, len(pairs), block)))
     broken = next((one.broken for one in decisions if one.broken is not None), None)
     if broken is not None:
@@ -206,11 +206,11 @@ def _decide_exactly(
 
 def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Give E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
-    limbs = np.zeros((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
+    limbs = np.empty((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
     needed = np.zeros(len(distances), dtype=bool)
     needed[p] = True
     values, place = np.unique(distances[needed], return_inverse=True)
-    digits = np.zeros((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
+    digits = np.empty((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
     for column, distance in enumerate(values.tolist()):
         is_enough = epsilon * distance > ALWAYS_ENOUGH
         enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(epsilon, distance)

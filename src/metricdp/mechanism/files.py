@@ -155,8 +155,7 @@ def _load(source: Path) -> Mechanism:
     )
     graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
     graph = rounded_down(records, graph, fields["metric"])
-    given = tensors["outputs"]
-    outputs = Outputs.of(given.astype(np.int64) if given.ndim == 1 else given, records, seed=0)
+    outputs = Outputs.of(tensors["outputs"], records, seed=0)
     losses = frozen(given_loss(tensors["losses"], records.n, outputs.n)) if "losses" in tensors else None
     mechanism = Mechanism(
         np.array(tensors["table"]),
@@ -189,7 +188,7 @@ def _read_header(source: Path) -> tuple[dict[str, Any], int]:
     size = source.stat().st_size
     with source.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
+        if length > min(size - 8, MAX_HEADER_BYTES):
             raise FileFormatError(f"{source} is not a mechanism file, or it is cut short ({size} bytes)")
         text = stream.read(length)
     try:
