@@ -63,7 +63,7 @@ def problem_of(case: Case) -> Any:
 
 def main() -> None:
     import metricdp as mdp
-    from metricdp.solve.firstorder import FirstOrderOptions, stretch_for
+    from metricdp.solve.firstorder import FirstOrderOptions
     from metricdp.solve.memory import expected_peak
     from metricdp.solve.solve import METHODS
 
@@ -71,7 +71,7 @@ def main() -> None:
     problem = problem_of(case)
     built, first_order = peak_mb(), FirstOrderOptions(max_iterations=case.max_iterations)
     before = held_mb()
-    predicted = expected_peak(problem, case.method, METHODS, stretch=stretch_for(case.gap, first_order))
+    predicted = expected_peak(problem, case.method, METHODS, gap=case.gap, first_order=first_order)
     forget_peak()
     clock, processor = time.perf_counter(), time.process_time()
     result = mdp.solve(problem, method=case.method, gap=case.gap, time_limit=case.limit, first_order=first_order)

@@ -16,7 +16,7 @@ from metricdp.metric.thin import sampled_edges, thin_edges
 from metricdp.problem import memory
 from metricdp.problem.memory import Sizes, available_bytes, check_memory, held_bytes
 from metricdp.solve.lp import LinearProgram
-from metricdp.solve.memory import expected_peak, method_bytes
+from metricdp.solve.memory import expected_peak, method_bytes, most_edges
 from metricdp.solve.solve import METHODS
 
 GIGABYTE = 1e9
@@ -67,6 +67,12 @@ class TestCounts:
         assert sampled_edges(problem.graph, stretch) == pytest.approx(true, rel=0.05)
         monkeypatch.setattr(importlib.import_module("metricdp.metric.thin"), "BREAKABLE_FROM", 0)
         assert sampled_edges(problem.graph, stretch) == pytest.approx(true, rel=0.2)
+
+    def test_violated_pairs_come_in_as_steps_double(self):
+        assert most_edges(100.0, 1_000, 399) == 100.0
+        assert most_edges(100.0, 1_000, 400) == 150.0
+        assert most_edges(100.0, 1_000, 200_000) == 337.5
+        assert most_edges(100.0, 120, 200_000) == 120.0
 
 
 class TestAvailable:
@@ -149,7 +155,7 @@ class TestRefusing:
         assert "method 'auto'" in message
         assert "method 'kernel'" not in message
         with pytest.raises(InputError, match="'columns' would need"):
-            expected_peak(problem, "columns", METHODS, stretch=0.02)
+            expected_peak(problem, "columns", METHODS, gap=0.01, first_order=mdp.FirstOrderOptions())
         assert mdp.solve(problem, method="first-order", time_limit=1e-9).mechanism.certificate.privacy.certified
 
     def test_a_limit_that_was_given_holds_for_solving(self):

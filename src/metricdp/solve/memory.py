@@ -4,9 +4,9 @@ Every method has the problem, the last repair and the certificate (`metricdp.pro
 which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. In addition:
 
 - ``first-order``: per entry, the costs, rows, anchors and reflected rows as float32 tiles, 16, and the best matrix
-  while another one is repaired, 8; per edge and output, the multipliers and their anchors, 4 each, and half as much
-  again when violated pairs are brought in, at most as for all pairs. Edges are the pairs without short detours. Tiles
-  of outputs that nobody reports are never touched, so that weak privacy takes less than this.
+  while another one is repaired, 8; per edge and output, the multipliers and their anchors, 4 each. Edges are the pairs
+  without short detours, and half as many again each of the first three times that violated pairs are brought in, at
+  most all pairs. Tiles of outputs that nobody reports are never touched, so that weak privacy takes less than this.
 - linear programs (``direct``, ``benders``, ``columns``, ``kernel``): HiGHS holds a program several times (as given,
   scaled, by rows and by columns, the factors of its basis): measured, 260 bytes per column of the program with its
   unit sum and 1,750 per mDP row. mDP rows come in as they are violated, and how many that will be nobody knows before:
@@ -34,17 +34,21 @@ from metricdp.problem.memory import (
     refuse_if_too_large,
 )
 from metricdp.solve.dispatch import AT_ONCE
+from metricdp.solve.firstorder import stretch_for
+from metricdp.solve.firstorder.loop import EXTEND_AFTER, EXTEND_AGAIN, EXTEND_BY
 from metricdp.solve.lp import COLUMN_BYTES, ROW_BYTES
 
 if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
+    from metricdp.solve.firstorder import FirstOrderOptions
 
 PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # while solving, and at its begin: with the adjacency, and factors or rates
 ENTRY_HELD = 16.0  # losses and costs
 MORE_KERNELS_BYTES = 10e6  # compiled code; most of it has been loaded to find the edges
 ITERATION_PER_ENTRY = 24.0
 LP_SOLVER_BYTES = 30e6  # the solver itself
-MULTIPLIERS, MULTIPLIERS_IF_MORE_COME = 8.0, 12.0
+MULTIPLIERS = 8.0
+EXTENSIONS = 3  # that find as many violated pairs as they may; later ones find few
 ROWS_PER_ENTRY, PRICING_ROWS_PER_ENTRY = 1.0, 8.0
 OVERLAP = 2.0  # of the blocks of a decomposition with their surroundings
 KERNEL_ENTRY, MASTER_ENTRY = 36.0, 60.0
@@ -58,10 +62,17 @@ def shared_bytes(sizes: Sizes) -> float:
 
 
 def first_order_bytes(sizes: Sizes, edges_per_pair: float = 1.0) -> float:
-    """Return the bytes of the iterations; ``edges_per_pair`` of the pairs have no short detour."""
-    # more than all pairs cannot come in
-    per_output = min(MULTIPLIERS_IF_MORE_COME * edges_per_pair, MULTIPLIERS) * sizes.n_pairs
-    return shared_bytes(sizes) + ITERATION_PER_ENTRY * sizes.entries + per_output * sizes.n_outputs
+    """Return the bytes of the iterations in which ``edges_per_pair`` of the pairs take part."""
+    multipliers = MULTIPLIERS * edges_per_pair * sizes.n_pairs * sizes.n_outputs
+    return shared_bytes(sizes) + ITERATION_PER_ENTRY * sizes.entries + multipliers
+
+
+def most_edges(edges: float, n_pairs: int, max_iterations: int) -> float:
+    """Return how many pairs take part in the end when ``edges`` do at first: violated ones come in as steps double."""
+    times = 0
+    while times < EXTENSIONS and EXTEND_AFTER * EXTEND_AGAIN**times <= max_iterations:
+        times += 1
+    return min((1.0 + EXTEND_BY) ** times * edges, float(n_pairs))
 
 
 def direct_bytes(sizes: Sizes) -> float:
@@ -116,22 +127,24 @@ def method_bytes(method: str, sizes: Sizes, edges_per_pair: float = 1.0) -> floa
     return by_lp[method](sizes)
 
 
-def check_method_memory(problem: Problem, method: str, methods: tuple[str, ...], *, stretch: float) -> None:
-    """Refuse a method that would not fit into the memory, with what would; small problems are not looked at.
-
-    ``stretch`` is that of the first-order method.
-    """
+def check_method_memory(
+    problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, first_order: FirstOrderOptions
+) -> None:
+    """Refuse a method that would not fit into the memory, with what would; small problems are not looked at."""
     n, K, P = problem.n_records, problem.n_outputs, problem.graph.n_pairs
     is_small = n < CHECKED_FROM and n * K < ENTRIES_CHECKED_FROM and P < PAIRS_CHECKED_FROM
     if problem.memory_limit is not None or not is_small:
-        expected_peak(problem, method, methods, stretch=stretch)
+        expected_peak(problem, method, methods, gap=gap, first_order=first_order)
 
 
-def expected_peak(problem: Problem, method: str, methods: tuple[str, ...], *, stretch: float) -> float:
+def expected_peak(
+    problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, first_order: FirstOrderOptions
+) -> float:
     """Return the bytes that this process will hold at the peak of a method; refuse one that would not fit."""
     graph = problem.graph
     sizes = Sizes(problem.n_records, problem.n_outputs, graph.n_pairs)
-    share = sampled_edges(graph, stretch) / graph.n_pairs if graph.n_pairs else 1.0
+    edges = most_edges(sampled_edges(graph, stretch_for(gap, first_order)), graph.n_pairs, first_order.max_iterations)
+    share = edges / max(graph.n_pairs, 1)
 
     there = PAIR_HELD * graph.n_pairs + ENTRY_HELD * problem.costs.size  # when this is asked, and held already
 

@@ -19,7 +19,7 @@ from metricdp.solve.direct import DirectOptions
 from metricdp.solve.dispatch import Merged, Plan, solve_components
 from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
-from metricdp.solve.firstorder import FirstOrderOptions, stretch_for
+from metricdp.solve.firstorder import FirstOrderOptions
 from metricdp.solve.memory import check_method_memory, columns_fit
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
@@ -124,7 +124,7 @@ def solve(
             first=_first_matrix(start, problem, merged),
             stop=stop,
         )
-        check_method_memory(problem, method, METHODS, stretch=stretch_for(gap, plan.first_order))
+        check_method_memory(problem, method, METHODS, gap=gap, first_order=plan.first_order)
         ending = Ending() if time_limit is None else Ending.estimated(problem)
         stop.keep_back(ending.kept_back(stop.time_limit))
         stack.enter_context(plan.opened(checkpoint, resume=resume, trace=trace))
