@@ -25,6 +25,7 @@ LARGE = (
     Case("first-order", "words", 2_000, 2_000, 4.0, 1.0, gap=0.01, max_iterations=STEPS),
     Case("auto", "words", 2_000, 2_000, 5.0, 1.0, gap=0.01, max_iterations=STEPS),
     Case("first-order", "gaussian", 2_000, 1_000, 2.0, 1.0, gap=0.002, max_iterations=STEPS),
+    Case("first-order", "gaussian", 4_000, 1_000, 2.0, 1.0, max_iterations=STEPS),  # the model is too large here
     Case("direct", "gothenburg", 500, 100, 1.0, 10.0, limit=120.0),
     Case("direct", "gothenburg", 1_000, 100, 1.0, 2.0, limit=120.0),
     Case("direct", "words", 1_000, 300, 4.0, 2.0, limit=120.0),
