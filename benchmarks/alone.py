@@ -63,7 +63,7 @@ def problem_of(case: Case) -> Any:
 
 def main() -> None:
     import metricdp as mdp
-    from metricdp.solve.firstorder import FirstOrderOptions
+    from metricdp.solve.solvers.firstorder import FirstOrderOptions
     from metricdp.solve.memory import expected_peak
     from metricdp.solve.solve import METHODS
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import metricdp as mdp
 from benchmarks.instances import rome_nodes, rome_or_gothenburg
 from benchmarks.measure import interleaved
-from metricdp.solve.benders import BendersOptions
+from metricdp.solve.solvers.benders import BendersOptions
 
 BLOCKS = 25
 PARTITIONERS = ("k-m-dv", "k-m-rec", "k-m-adj", "bsc", "metis")

@@ -11,8 +11,8 @@ from tests.conftest import DATASETS, small_problem
 import metricdp as mdp
 from metricdp.errors import SolverError
 from metricdp.partition import PARTITIONERS
-from metricdp.solve.benders.blocks import Block
-from metricdp.solve.benders.master import Master
+from metricdp.solve.solvers.benders.blocks import Block
+from metricdp.solve.solvers.benders.master import Master
 
 FACADE = importlib.import_module("metricdp.solve.dispatch")
 CASES = [

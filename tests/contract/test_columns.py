@@ -10,9 +10,9 @@ from tests.conftest import DATASETS, rome_problem, small_problem
 
 import metricdp as mdp
 from metricdp.errors import SolverError
-from metricdp.solve.columns import best_combination
-from metricdp.solve.columns.kernels import starting_columns
-from metricdp.solve.columns.master import ColumnMaster
+from metricdp.solve.solvers.columns import best_combination
+from metricdp.solve.solvers.columns.kernels import starting_columns
+from metricdp.solve.solvers.columns.master import ColumnMaster
 from metricdp.solve.components import Component
 from metricdp.solve.stop import Stop
 

@@ -24,14 +24,14 @@ import metricdp as mdp
 from metricdp.errors import InfeasibleError, MissingExtraError, SolverError
 from metricdp.solve import executor as executors
 from metricdp.solve import warm
-from metricdp.solve.benders import subproblem
-from metricdp.solve.benders.master import Master
-from metricdp.solve.benders.subproblem import solve_block
+from metricdp.solve.solvers.benders import subproblem
+from metricdp.solve.solvers.benders.master import Master
+from metricdp.solve.solvers.benders.subproblem import solve_block
 from metricdp.solve.executor import Workers, workers
 from metricdp.solve.lp import LinearProgram
 from metricdp.solve.stop import Stop, StoppedError
 
-LOOP = importlib.import_module("metricdp.solve.benders.loop")
+LOOP = importlib.import_module("metricdp.solve.solvers.benders.loop")
 GAP = 2e-3
 
 

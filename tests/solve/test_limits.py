@@ -21,7 +21,7 @@ from metricdp.errors import StoppedError
 from metricdp.mechanism.certify import TOTAL, check_privacy
 from metricdp.metric import closure, sparsify, thin
 from metricdp.report.tables import ProgressLine
-from metricdp.solve.columns.pricing import cone_of, price_output, price_tasks
+from metricdp.solve.solvers.columns.pricing import cone_of, price_output, price_tasks
 from metricdp.solve.components import Component
 from metricdp.solve.ending import Ending
 from metricdp.solve.forecast import Forecast

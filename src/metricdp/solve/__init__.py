@@ -1,10 +1,10 @@
 """Solvers: they search; what they find is repaired and certified before anyone gets it."""
 
-from metricdp.solve.benders import BendersOptions
-from metricdp.solve.columns import ColumnOptions
-from metricdp.solve.direct import DirectOptions
+from metricdp.solve.solvers.benders import BendersOptions
+from metricdp.solve.solvers.columns import ColumnOptions
+from metricdp.solve.solvers.direct import DirectOptions
 from metricdp.solve.executor import Cluster
-from metricdp.solve.firstorder import FirstOrderOptions
+from metricdp.solve.solvers.firstorder import FirstOrderOptions
 from metricdp.solve.result import Result, Status, Trace
 from metricdp.solve.solve import METHODS, solve
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order
 
-from metricdp.solve.columns.options import ColumnOptions
-from metricdp.solve.columns.patches import patch_members
-from metricdp.solve.columns.tight import guessed_gap
+from metricdp.solve.solvers.columns.options import ColumnOptions
+from metricdp.solve.solvers.columns.patches import patch_members
+from metricdp.solve.solvers.columns.tight import guessed_gap
 
 if TYPE_CHECKING:
     from metricdp.solve.components import Component

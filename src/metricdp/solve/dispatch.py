@@ -13,14 +13,14 @@ import numpy as np
 from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.partition import Partition, make_partition
-from metricdp.solve.benders import BendersOptions, solve_by_benders
+from metricdp.solve.solvers.benders import BendersOptions, solve_by_benders
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
 from metricdp.solve.choice import choose, most_first_order_steps
-from metricdp.solve.columns import ColumnOptions, solve_by_columns, solve_by_kernels
+from metricdp.solve.solvers.columns import ColumnOptions, solve_by_columns, solve_by_kernels
 from metricdp.solve.components import Component, ComponentSolution
-from metricdp.solve.direct import DirectOptions, solve_component
-from metricdp.solve.firstorder import FirstOrderOptions, solve_by_first_order
+from metricdp.solve.solvers.direct import DirectOptions, solve_component
+from metricdp.solve.solvers.firstorder import FirstOrderOptions, solve_by_first_order
 from metricdp.solve.stop import Stop
 
 if TYPE_CHECKING:

@@ -34,13 +34,13 @@ from metricdp.problem.memory import (
     refuse_if_too_large,
 )
 from metricdp.solve.dispatch import AT_ONCE
-from metricdp.solve.firstorder import stretch_for
-from metricdp.solve.firstorder.loop import EXTEND_AFTER, EXTEND_AGAIN, EXTEND_BY
+from metricdp.solve.solvers.firstorder import stretch_for
+from metricdp.solve.solvers.firstorder.loop import EXTEND_AFTER, EXTEND_AGAIN, EXTEND_BY
 from metricdp.solve.lp import COLUMN_BYTES, ROW_BYTES
 
 if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
-    from metricdp.solve.firstorder import FirstOrderOptions
+    from metricdp.solve.solvers.firstorder import FirstOrderOptions
 
 PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # while solving, and at its begin: with the adjacency, and factors or rates
 ENTRY_HELD = 16.0  # losses and costs

@@ -13,13 +13,13 @@ from metricdp.errors import InputError
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric.closure import kernel_threads
 from metricdp.partition import PARTITIONERS
-from metricdp.solve.benders import BendersOptions
-from metricdp.solve.columns import ColumnOptions
-from metricdp.solve.direct import DirectOptions
+from metricdp.solve.solvers.benders import BendersOptions
+from metricdp.solve.solvers.columns import ColumnOptions
+from metricdp.solve.solvers.direct import DirectOptions
 from metricdp.solve.dispatch import Merged, Plan, solve_components
 from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
-from metricdp.solve.firstorder import FirstOrderOptions
+from metricdp.solve.solvers.firstorder import FirstOrderOptions
 from metricdp.solve.memory import check_method_memory, columns_fit
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop

@@ -16,11 +16,11 @@ from metricdp.metric import MdpGraph
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.components import Component
 from metricdp.solve.executor import workers
-from metricdp.solve.firstorder import bounds, polish
-from metricdp.solve.firstorder.bounds import certified_bound, most_violated, unit_duals
-from metricdp.solve.firstorder.iterate import Iteration
-from metricdp.solve.firstorder.network import Network, first_edges
-from metricdp.solve.firstorder.polish import Polisher
+from metricdp.solve.solvers.firstorder import bounds, polish
+from metricdp.solve.solvers.firstorder.bounds import certified_bound, most_violated, unit_duals
+from metricdp.solve.solvers.firstorder.iterate import Iteration
+from metricdp.solve.solvers.firstorder.network import Network, first_edges
+from metricdp.solve.solvers.firstorder.polish import Polisher
 from metricdp.solve.stop import Stop
 
 WIDTH = 8

@@ -12,9 +12,9 @@ from tests.solve.firstorder.reference import level_of, mixed
 import metricdp as mdp
 from metricdp.metric import MdpGraph, closure
 from metricdp.solve.components import Component
-from metricdp.solve.firstorder import iterate, kernels
-from metricdp.solve.firstorder.iterate import Iteration, bits_of
-from metricdp.solve.firstorder.network import Network
+from metricdp.solve.solvers.firstorder import iterate, kernels
+from metricdp.solve.solvers.firstorder.iterate import Iteration, bits_of
+from metricdp.solve.solvers.firstorder.network import Network
 
 WIDTH = 8
 CLOSE = {"rtol": 2e-5, "atol": 2e-6}

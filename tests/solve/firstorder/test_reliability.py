@@ -17,11 +17,11 @@ import metricdp as mdp
 from metricdp.errors import FileFormatError
 from metricdp.solve import choice, dispatch
 from metricdp.solve.components import Component
-from metricdp.solve.firstorder import iterate
-from metricdp.solve.firstorder.bounds import certified_bound
-from metricdp.solve.firstorder.loop import Progress
-from metricdp.solve.firstorder.memory import restore, store
-from metricdp.solve.firstorder.network import Network, first_edges
+from metricdp.solve.solvers.firstorder import iterate
+from metricdp.solve.solvers.firstorder.bounds import certified_bound
+from metricdp.solve.solvers.firstorder.loop import Progress
+from metricdp.solve.solvers.firstorder.memory import restore, store
+from metricdp.solve.solvers.firstorder.network import Network, first_edges
 
 GAP = 1e-4
 FIELDS = {"lower_bound", "upper_bound", "gap", "edges", "iteration", "component", "seconds", "seconds_left"}

@@ -8,7 +8,7 @@ import pytest
 from tests.solve.firstorder.reference import mixed
 
 from metricdp.metric.vectors import raise_to, raise_to_whole
-from metricdp.solve.firstorder import tiles
+from metricdp.solve.solvers.firstorder import tiles
 
 WIDTH = 8
 CLOSE = {"rtol": 2e-5, "atol": 2e-6}

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.metric.closure import parallel_is_safe
-from metricdp.solve.firstorder.kernels import BITS, step_edges, step_records
-from metricdp.solve.firstorder.tiles import WIDTH
+from metricdp.solve.solvers.firstorder.kernels import BITS, step_edges, step_records
+from metricdp.solve.solvers.firstorder.tiles import WIDTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.firstorder.network import Network
+    from metricdp.solve.solvers.firstorder.network import Network
 
 MUCH_SHORTER, SHORTER = 0.2, 0.8
 SHORTEST_EPOCH, SHORT_EPOCH = 20, 30

@@ -17,7 +17,7 @@ from metricdp.solve.lp import LinearProgram
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.columns.pool import ColumnPool
+    from metricdp.solve.solvers.columns.pool import ColumnPool
     from metricdp.solve.stop import Stop
 
 TOLERANCE = 1e-9

@@ -13,7 +13,7 @@ import numpy as np
 from metricdp.errors import InputError, SolverError
 from metricdp.solve import warm
 from metricdp.solve.answers import array_of, number_of, text_of
-from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_rows
+from metricdp.solve.solvers.benders.cuts import Cut, bound_duals, cut_from_rows
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.duals import joined
 from metricdp.solve.lp import LinearProgram
@@ -22,7 +22,7 @@ from metricdp.solve.stop import StoppedError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.benders.blocks import Block, Bounds
+    from metricdp.solve.solvers.benders.blocks import Block, Bounds
     from metricdp.solve.stop import Stop
 
 LARGEST_GROWTH = 1e14

@@ -13,8 +13,8 @@ import numpy as np
 
 from metricdp.errors import InputError, SolverError
 from metricdp.solve.answers import array_of
-from metricdp.solve.benders.cuts import Cut, cut_from_rows
-from metricdp.solve.benders.master import Proof
+from metricdp.solve.solvers.benders.cuts import Cut, cut_from_rows
+from metricdp.solve.solvers.benders.master import Proof
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.checkpoint import State
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.solve.benders.blocks import Block
-    from metricdp.solve.benders.loop import Progress, Run
+    from metricdp.solve.solvers.benders.blocks import Block
+    from metricdp.solve.solvers.benders.loop import Progress, Run
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.components import Component
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.solve.benders.blocks import Block, Bounds
+    from metricdp.solve.solvers.benders.blocks import Block, Bounds
 
 WEIGHTS = {"halo": 1.0, "optimality": 1.0, "feasibility": 0.0, "unit sum": 0.0}  # of w_l, by the kind of cut
 LARGEST_MULTIPLIER = 1e200  # times exp(64) it is still a number

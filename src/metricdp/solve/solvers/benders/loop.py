@@ -14,11 +14,11 @@ import numpy as np
 from metricdp.errors import InfeasibleError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
-from metricdp.solve.benders.blocks import make_blocks
-from metricdp.solve.benders.halo import Halo, combined, solve_halo
-from metricdp.solve.benders.master import Master
-from metricdp.solve.benders.memory import restore, store, store_bounds
-from metricdp.solve.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
+from metricdp.solve.solvers.benders.blocks import make_blocks
+from metricdp.solve.solvers.benders.halo import Halo, combined, solve_halo
+from metricdp.solve.solvers.benders.master import Master
+from metricdp.solve.solvers.benders.memory import restore, store, store_bounds
+from metricdp.solve.solvers.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.components import ComponentSolution
 from metricdp.solve.warm import begin_run, end_run
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
-    from metricdp.solve.benders.blocks import Block
-    from metricdp.solve.benders.cuts import Cut
-    from metricdp.solve.benders.master import MasterPoint, Proof
-    from metricdp.solve.benders.options import BendersOptions
+    from metricdp.solve.solvers.benders.blocks import Block
+    from metricdp.solve.solvers.benders.cuts import Cut
+    from metricdp.solve.solvers.benders.master import MasterPoint, Proof
+    from metricdp.solve.solvers.benders.options import BendersOptions
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.components import Component
     from metricdp.solve.executor import Workers

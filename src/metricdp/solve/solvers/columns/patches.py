@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.solve.direct import DirectOptions, solve_lp
+from metricdp.solve.solvers.direct import DirectOptions, solve_lp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,9 +9,9 @@ import numpy as np
 
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.sparsify import prune_implied
-from metricdp.solve.benders.blocks import PATH_ROUNDING
-from metricdp.solve.benders.cuts import Cut, unit_sum_cuts
-from metricdp.solve.benders.options import SMALLEST_FLOOR
+from metricdp.solve.solvers.benders.blocks import PATH_ROUNDING
+from metricdp.solve.solvers.benders.cuts import Cut, unit_sum_cuts
+from metricdp.solve.solvers.benders.options import SMALLEST_FLOOR
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.duals import joined, scaled
 from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
-    from metricdp.solve.benders.blocks import Block
-    from metricdp.solve.benders.options import BendersOptions
+    from metricdp.solve.solvers.benders.blocks import Block
+    from metricdp.solve.solvers.benders.options import BendersOptions
     from metricdp.solve.components import Component
     from metricdp.solve.stop import Stop
 

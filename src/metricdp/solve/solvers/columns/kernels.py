@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from metricdp.solve.columns.pool import NEGLIGIBLE
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

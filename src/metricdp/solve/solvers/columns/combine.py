@@ -13,9 +13,9 @@ import numpy as np
 
 from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism
-from metricdp.solve.columns.kernels import starting_columns
-from metricdp.solve.columns.master import ColumnMaster
-from metricdp.solve.columns.pool import ColumnPool
+from metricdp.solve.solvers.columns.kernels import starting_columns
+from metricdp.solve.solvers.columns.master import ColumnMaster
+from metricdp.solve.solvers.columns.pool import ColumnPool
 from metricdp.solve.components import Component
 from metricdp.solve.stop import Stop
 

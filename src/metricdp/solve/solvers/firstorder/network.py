@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 
 from metricdp.metric.closure import never
 from metricdp.metric.thin import thin_edges
-from metricdp.solve.firstorder.tiles import WIDTH
+from metricdp.solve.solvers.firstorder.tiles import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

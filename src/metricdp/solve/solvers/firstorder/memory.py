@@ -14,11 +14,11 @@ from metricdp.errors import InputError
 from metricdp.solve.answers import array_of
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.checkpoint import State
-from metricdp.solve.columns.pricing import ConeDuals, cone_of
-from metricdp.solve.firstorder.bounds import certified_bound, loss_rounded_up
-from metricdp.solve.firstorder.iterate import Iteration
-from metricdp.solve.firstorder.network import Network
-from metricdp.solve.firstorder.tiles import WIDTH
+from metricdp.solve.solvers.columns.pricing import ConeDuals, cone_of
+from metricdp.solve.solvers.firstorder.bounds import certified_bound, loss_rounded_up
+from metricdp.solve.solvers.firstorder.iterate import Iteration
+from metricdp.solve.solvers.firstorder.network import Network
+from metricdp.solve.solvers.firstorder.tiles import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.components import Component
-    from metricdp.solve.firstorder.loop import Progress
+    from metricdp.solve.solvers.firstorder.loop import Progress
 
 MULTIPLIERS = ("tile", "edge", "multipliers", "chosen", "order")
 MOST_STEPS = 2**31

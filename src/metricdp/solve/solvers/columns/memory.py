@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from metricdp.errors import InputError
 from metricdp.solve.answers import array_of
 from metricdp.solve.checkpoint import State
-from metricdp.solve.columns.pool import NEGLIGIBLE
-from metricdp.solve.columns.pricing import ConeDuals
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
+from metricdp.solve.solvers.columns.pricing import ConeDuals
 
 if TYPE_CHECKING:
     from metricdp.solve.checkpoint import Checkpoint, Stored

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.solve.benders.cuts import Cut, cut_from_rows
-from metricdp.solve.benders.options import SMALLEST_FLOOR
-from metricdp.solve.direct import DirectOptions, solve_lp
+from metricdp.solve.solvers.benders.cuts import Cut, cut_from_rows
+from metricdp.solve.solvers.benders.options import SMALLEST_FLOOR
+from metricdp.solve.solvers.direct import DirectOptions, solve_lp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.benders.blocks import Block
-    from metricdp.solve.benders.options import BendersOptions
+    from metricdp.solve.solvers.benders.blocks import Block
+    from metricdp.solve.solvers.benders.options import BendersOptions
     from metricdp.solve.components import Component
     from metricdp.solve.stop import Stop
 

@@ -14,13 +14,13 @@ from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.bounds import lower_bound
-from metricdp.solve.columns.kernels import starting_columns
-from metricdp.solve.columns.master import ColumnMaster
-from metricdp.solve.columns.memory import restore, store
-from metricdp.solve.columns.patches import Patch, solve_patch
-from metricdp.solve.columns.pool import ColumnPool
-from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
-from metricdp.solve.columns.tight import tight_mechanism
+from metricdp.solve.solvers.columns.kernels import starting_columns
+from metricdp.solve.solvers.columns.master import ColumnMaster
+from metricdp.solve.solvers.columns.memory import restore, store
+from metricdp.solve.solvers.columns.patches import Patch, solve_patch
+from metricdp.solve.solvers.columns.pool import ColumnPool
+from metricdp.solve.solvers.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
+from metricdp.solve.solvers.columns.tight import tight_mechanism
 from metricdp.solve.components import ComponentSolution
 from metricdp.solve.warm import begin_run, end_run
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.checkpoint import Checkpoint
-    from metricdp.solve.columns.options import ColumnOptions
+    from metricdp.solve.solvers.columns.options import ColumnOptions
     from metricdp.solve.components import Component
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace

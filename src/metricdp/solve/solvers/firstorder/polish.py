@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from metricdp.errors import SolverError
 from metricdp.solve.bounds import lower_bound
-from metricdp.solve.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
+from metricdp.solve.solvers.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
 from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from metricdp.errors import StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.components import ComponentSolution
-from metricdp.solve.firstorder.bounds import certified_bound, loss_rounded_up, most_violated, unit_duals
-from metricdp.solve.firstorder.iterate import Iteration
-from metricdp.solve.firstorder.memory import restore, store
-from metricdp.solve.firstorder.network import Network, first_edges
-from metricdp.solve.firstorder.options import stretch_for
-from metricdp.solve.firstorder.polish import Polisher
+from metricdp.solve.solvers.firstorder.bounds import certified_bound, loss_rounded_up, most_violated, unit_duals
+from metricdp.solve.solvers.firstorder.iterate import Iteration
+from metricdp.solve.solvers.firstorder.memory import restore, store
+from metricdp.solve.solvers.firstorder.network import Network, first_edges
+from metricdp.solve.solvers.firstorder.options import stretch_for
+from metricdp.solve.solvers.firstorder.polish import Polisher
 from metricdp.solve.forecast import Forecast
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.components import Component
     from metricdp.solve.executor import Workers
-    from metricdp.solve.firstorder.options import FirstOrderOptions
+    from metricdp.solve.solvers.firstorder.options import FirstOrderOptions
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit, prange
 
-from metricdp.solve.firstorder.kernels import BIT, BITS, ROWS_PER_TASK, ZERO, n_tasks
-from metricdp.solve.firstorder.tiles import WIDTH, lowest_bit
+from metricdp.solve.solvers.firstorder.kernels import BIT, BITS, ROWS_PER_TASK, ZERO, n_tasks
+from metricdp.solve.solvers.firstorder.tiles import WIDTH, lowest_bit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.components import Component
-    from metricdp.solve.firstorder.iterate import Iteration
+    from metricdp.solve.solvers.firstorder.iterate import Iteration
 
 UNIT = 2.0**-53
 OWN_ROUNDINGS = 8.0  # of each term: the multiplier's products, and the margin's own

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit, prange
 
-from metricdp.solve.firstorder.tiles import (
+from metricdp.solve.solvers.firstorder.tiles import (
     WIDTH,
     add_parts,
     copy_tile,

@@ -1,0 +1,152 @@
+"""Which record is eliminated when: a tree of blocks in which far parts of the graph do not meet before the end.
+
+Records are ordered by nested dissection: a separator divides the graph, its two sides come first (each divided in the
+same way), the separator last. In this order the records below a block, those that can fill it in, are a range that ends
+where the block begins. A graph that has no small separators (words in a hundred dimensions) is one long chain of
+blocks, which is what a dense factorisation does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+    from metricdp.metric.graph import MdpGraph
+
+LARGEST_BLOCK = 64  # records: the matrices of a block and its pieces stay in the processor's cache
+SMALLEST_DIVIDED = 48  # records: smaller parts are not divided, one dense block costs less than the pieces' overhead
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records ``first`` to ``end`` of the elimination order, with what is below them from ``start`` on."""
+
+    start: int
+    first: int
+    end: int
+
+    @property
+    def width(self) -> int:
+        """Number of records of the block and below it."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The order (a permutation of the records) and the blocks, each after all those below it."""
+
+    order: NDArray[np.int64]
+    blocks: list[Block]
+
+    @classmethod
+    def of(cls, graph: MdpGraph) -> Elimination:
+        """Find an order for a graph."""
+        order: list[NDArray[np.int64]] = []
+        blocks: list[Block] = []
+        _eliminate(graph.adjacency, np.arange(graph.n), 0, order, blocks)
+        return cls(np.concatenate(order), blocks)
+
+    def operations(self, n_outputs: int) -> float:
+        """Return the floating point operations of one factorisation of all outputs, by the sizes of the blocks."""
+        total = 0.0
+        for block in self.blocks:
+            rows, below = float(block.end - block.first), float(block.first - block.start)
+            # the products with what is below, twice, at about half of its square; the sum of inverses; its own inverse
+            total += rows * below * below + rows * rows * below * 3.0 + rows * block.width**2 + 3.0 * rows**3
+        return n_outputs * total
+
+
+def _eliminate(
+    adjacency: csr_array, records: NDArray[np.int64], start: int, order: list[NDArray[np.int64]], blocks: list[Block]
+) -> None:
+    """Order ``records`` from position ``start`` on: two sides and their separator, or one chain of blocks."""
+    sides = _divided(adjacency, records)
+    rest = records
+    first = start
+    if sides is not None:
+        rest, parts = sides
+        for part in parts:
+            _eliminate(adjacency, part, first, order, blocks)
+            first += len(part)
+    order.append(rest)
+    n_pieces = max(1, -(-len(rest) // LARGEST_BLOCK))
+    ends = first + np.linspace(0, len(rest), n_pieces + 1).round().astype(int)
+    blocks += [Block(start, int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True) if b > a]
+
+
+def _divided(
+    adjacency: csr_array, records: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]] | None:
+    """Return a separator and the parts that it leaves; None where dividing saves nothing."""
+    n = len(records)
+    if n < SMALLEST_DIVIDED:
+        return None
+    inside = adjacency[records][:, records]
+    separator = _level_separator(inside)
+    if separator is None:
+        return None
+    rest = np.setdiff1d(np.arange(n), separator)
+    _, label = connected_components(inside[rest][:, rest], directed=False)
+    sides = _two_sides(rest, label)
+    r, largest = len(separator), max(len(side) for side in sides)
+    # the chain costs about n^3; the sides alone and the separator over everything
+    if sum(float(len(side)) ** 3 for side in sides) + 3.0 * r * n * n > 0.8 * float(n) ** 3 or largest + r >= n:
+        return None
+    return records[separator], [records[side] for side in sides]
+
+
+def _two_sides(rest: NDArray[np.int64], label: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+    """Put connected pieces together to two sides of about the same size, the largest pieces first."""
+    sides: list[list[NDArray[np.int64]]] = [[], []]
+    sizes = [0, 0]
+    for piece in sorted((rest[label == value] for value in np.unique(label)), key=len, reverse=True):
+        smaller = int(sizes[1] < sizes[0])
+        sides[smaller].append(piece)
+        sizes[smaller] += len(piece)
+    return [np.sort(np.concatenate(side)) for side in sides if side]
+
+
+def _level_separator(graph: csr_array) -> NDArray[np.int64] | None:
+    """Return a level of a breadth-first search from a far end that halves the graph, without who is not needed."""
+    n = graph.shape[0]
+    _, label = connected_components(graph, directed=False)
+    if label.max() > 0:
+        return np.zeros(0, dtype=np.int64)
+    begin = 0
+    for _ in range(3):  # the last one reached is far from the first: go there
+        order = breadth_first_order(graph, begin, directed=False, return_predecessors=False)
+        begin = int(order[-1])
+    level = _levels(graph, begin)
+    sizes = np.bincount(level)
+    if len(sizes) < 3:
+        return None
+    before = np.cumsum(sizes) - sizes
+    after = n - before - sizes
+    # both sides count by what they cost, the separator over everything
+    cost = before.astype(float) ** 3 + after.astype(float) ** 3 + 3.0 * sizes * float(n) ** 2
+    cost[[0, -1]] = np.inf
+    middle = int(cost.argmin())
+    own = np.flatnonzero(level == middle)
+    # who has no neighbour on the far side belongs to the near one
+    touches = np.asarray(graph[own][:, np.flatnonzero(level == middle + 1)].sum(axis=1)).ravel() > 0
+    return own[touches]
+
+
+def _levels(graph: csr_array, begin: int) -> NDArray[np.int64]:
+    """Return the number of steps from ``begin`` to every record."""
+    level = np.full(graph.shape[0], -1, dtype=np.int64)
+    level[begin] = 0
+    front, steps = np.array([begin]), 0
+    while len(front):
+        steps += 1
+        near = np.unique(graph[front].indices)
+        front = near[level[near] < 0]
+        level[front] = steps
+    return level

@@ -1,0 +1,144 @@
+"""One matrix per output, all with the graph's pattern: their inverse factors, and the sum of their inverses.
+
+``H_k = G' diag(y_k / w_k) G`` is symmetric with an entry for each pair. With ``X`` the inverse of its Cholesky factor, ``H_k^-1 =
+X'X``: solving is two products, and the sum over all outputs a product of stacked rows. Blocks of the elimination are
+treated for several outputs at once; how outputs are put together does not depend on the number of threads, so neither does
+any digit of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    from metricdp.solve.solvers.interior.elimination import Elimination
+
+BYTES_AT_ONCE = 4e6  # of the factors of outputs that are treated together: they stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Where the pairs of one block stand in its dense rows, and the blocks below that they touch."""
+
+    places: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    below: list[int]
+
+
+class Pattern:
+    """The blocks of an elimination with the places of the pairs ``(i, j)``, both in its order."""
+
+    def __init__(self, elimination: Elimination, i: NDArray[np.int64], j: NDArray[np.int64], n_outputs: int) -> None:
+        self.blocks = elimination.blocks
+        self.n = len(elimination.order)
+        low, high = np.minimum(i, j), np.maximum(i, j)
+        self.entries = [self._entries(number, low, high) for number in range(len(self.blocks))]
+        size = 8.0 * sum((block.end - block.first) * block.width for block in self.blocks)
+        together = int(np.clip(BYTES_AT_ONCE / size, 1, n_outputs))
+        self.chunks = [slice(k, min(k + together, n_outputs)) for k in range(0, n_outputs, together)]
+
+    def _entries(self, number: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> _Entries:
+        block = self.blocks[number]
+        own = np.flatnonzero((high >= block.first) & (high < block.end))
+        a, b = high[own] - block.first, low[own] - block.start
+        inside = np.flatnonzero(low[own] >= block.first)
+        # the lower half of the block itself is enough, but its mirror makes the block whole
+        places = np.concatenate((a * block.width + b, (low[own[inside]] - block.first) * block.width + high[own[inside]] - block.start))
+        columns = np.unique(low[own])
+        below = [
+            c
+            for c in range(number)
+            if self.blocks[c].start >= block.start
+            and np.searchsorted(columns, self.blocks[c].start) < np.searchsorted(columns, self.blocks[c].end)
+        ]
+        return _Entries(places, np.concatenate((own, own[inside])), below)
+
+
+class Factors:
+    """The inverse factors of all outputs at given weights, and the factor of the sum of the inverses."""
+
+    def __init__(
+        self, pattern: Pattern, diagonal: NDArray[np.float64], pairs: NDArray[np.float64], pool: Executor
+    ) -> None:
+        """Factorise; ``diagonal`` has shape (K, n), ``pairs`` (K, pairs). LinAlgError is raised where that breaks down."""
+        self.pattern, self.pool = pattern, pool
+
+        def factorise(chunk: slice) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+            return _inverse_factors(pattern, diagonal[chunk], pairs[chunk])
+
+        total = np.zeros((pattern.n, pattern.n), order="F")
+        self.inverse: list[list[NDArray[np.float64]]] = []
+        for blocks, part in self._over_chunks(factorise):
+            self.inverse.append(blocks)
+            total += part
+        self.scale = 1.0 / np.sqrt(total.diagonal())
+        total *= self.scale[:, None] * self.scale[None, :]
+        self.total = cho_factor(total, lower=True, overwrite_a=True, check_finite=True)
+
+    def _over_chunks(self, work: Callable[[slice], object]) -> Iterable[object]:
+        chunks = self.pattern.chunks
+        return map(work, chunks) if len(chunks) == 1 else self.pool.map(work, chunks)
+
+    def solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``H_k^-1 right_k`` for all outputs, shape (K, n)."""
+        answer = np.zeros_like(right)
+        factor_of = {chunk.start: blocks for chunk, blocks in zip(self.pattern.chunks, self.inverse, strict=True)}
+
+        def work(chunk: slice) -> None:
+            some, out = right[chunk, :, None], answer[chunk, :, None]
+            for block, X in zip(self.pattern.blocks, factor_of[chunk.start], strict=True):
+                below = slice(block.start, block.end)
+                out[:, below] += np.matmul(X.swapaxes(1, 2), np.matmul(X, some[:, below]))
+
+        for _ in self._over_chunks(work):
+            pass
+        return answer
+
+    def solve_total(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``(sum_k H_k^-1)^-1 right``."""
+        return self.scale * cho_solve(self.total, self.scale * right, check_finite=False)
+
+
+def _inverse_factors(
+    pattern: Pattern, diagonal: NDArray[np.float64], pairs: NDArray[np.float64]
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+    """Return each block's rows of the inverse factor, shape (outputs, rows, width), and the sum of the inverses.
+
+    For rows s with D below them: ``L_sD = H_sD X_D'``, ``L_ss L_ss' = H_ss - L_sD L_sD'``, ``X_ss = L_ss^-1`` and
+    ``X_sD = -X_ss L_sD X_D``. The lower half of the sum is what counts.
+    """
+    q = len(diagonal)
+    inverse: list[NDArray[np.float64]] = []
+    total = np.zeros((pattern.n, pattern.n), order="F")
+    for block, entries in zip(pattern.blocks, pattern.entries, strict=True):
+        r, width, below = block.end - block.first, block.width, block.first - block.start
+        rows = np.zeros((q, r * width))
+        rows[:, entries.places] = pairs[:, entries.pairs]
+        rows[:, np.arange(r) * (width + 1) + below] = diagonal[:, block.first : block.end]
+        H = rows.reshape(q, r, width)
+        L, product = np.zeros((q, r, below)), np.zeros((q, r, below))
+        for c in entries.below:
+            other, X = pattern.blocks[c], inverse[c]
+            part, own = slice(other.start - block.start, other.end - block.start), slice(other.first - block.start, other.end - block.start)
+            L[:, :, own] = np.matmul(H[:, :, part], X.swapaxes(1, 2))
+            product[:, :, part] += np.matmul(L[:, :, own], X)
+        rest = H[:, :, below:] - np.matmul(L, L.swapaxes(1, 2)) if below else H
+        X_own = np.tril(np.linalg.inv(np.linalg.cholesky(rest)))
+        X = np.empty((q, r, width))
+        np.matmul(X_own, product, out=X[:, :, :below])
+        np.negative(X[:, :, :below], out=X[:, :, :below])
+        X[:, :, below:] = X_own
+        inverse.append(X)
+        reach = slice(block.start, block.end)
+        total[reach, reach] += dsyrk(1.0, X.reshape(q * r, width).T, lower=1)
+    return inverse, total
