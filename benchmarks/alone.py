@@ -63,18 +63,19 @@ def problem_of(case: Case) -> Any:
 
 def main() -> None:
     import metricdp as mdp
-    from metricdp.solve.solvers.firstorder import FirstOrderOptions
     from metricdp.solve.memory import expected_peak
     from metricdp.solve.solve import METHODS
 
     case = Case(**json.loads(sys.argv[1]))
     problem = problem_of(case)
-    built, first_order = peak_mb(), FirstOrderOptions(max_iterations=case.max_iterations)
+    built = peak_mb()
+    steps = mdp.FirstOrderOptions(max_iterations=case.max_iterations)
+    options = steps if case.method == "first-order" else None
     before = held_mb()
-    predicted = expected_peak(problem, case.method, METHODS, gap=case.gap, first_order=first_order)
+    predicted = expected_peak(problem, case.method, METHODS, gap=case.gap, options=options)
     forget_peak()
     clock, processor = time.perf_counter(), time.process_time()
-    result = mdp.solve(problem, method=case.method, gap=case.gap, time_limit=case.limit, first_order=first_order)
+    result = mdp.solve(problem, method=case.method, gap=case.gap, time_limit=case.limit, options=options)
     answer = {
         "taken": time.perf_counter() - clock,
         "processor": time.process_time() - processor,

@@ -39,7 +39,7 @@ def run() -> dict:
         peers = []
         for algorithm in PEERS if with_peers else ():
             options = mdp.DirectOptions(algorithm=algorithm, all_rows=True, tolerance=1e-7)
-            result = mdp.solve(problem, method="direct", gap=gap, direct=options, time_limit=LIMIT)
+            result = mdp.solve(problem, method="direct", gap=gap, options=options, time_limit=LIMIT)
             peers.append(row(name, epsilon, gap, f"HiGHS {algorithm}, all rows", result))
         ours.append(row(name, epsilon, gap, "columns", mdp.solve(problem, method="columns", gap=gap, time_limit=LIMIT)))
         mean = sum(r["seconds"] for r in ours) / len(ours)

@@ -57,7 +57,7 @@ def against_the_full_lp() -> dict:
     full = "HiGHS dual simplex, all rows"
     contestants["direct, lazy rows, 0.1 %"] = lambda: mdp.solve(problem, method="direct", gap=0.001)
     contestants[full] = lambda: mdp.solve(
-        problem, method="direct", gap=0.001, direct=mdp.DirectOptions(all_rows=True, tolerance=1e-7)
+        problem, method="direct", gap=0.001, options=mdp.DirectOptions(all_rows=True, tolerance=1e-7)
     )
     timings = interleaved(contestants)
     slowest = timings[full].median
@@ -162,10 +162,8 @@ def decompose(
     return mdp.solve(
         problem,
         method="benders",
-        partition=partitioner,
-        n_blocks=n_blocks,
         gap=gap,
-        benders=options,
+        options=replace(options or BendersOptions(), partition=partitioner, n_blocks=n_blocks),
         time_limit=time_limit,
         threads=threads,
     )

@@ -11,11 +11,13 @@ def run() -> dict:
     name, problem = rome_or_gothenburg(epsilon=10.0)
     timings = interleaved(
         {
-            "lazy rows": lambda: mdp.solve(problem, gap=1e-4),
+            "lazy rows": lambda: mdp.solve(problem, method="direct", gap=1e-4),
             "all rows, HiGHS's own tolerance": lambda: mdp.solve(
-                problem, gap=1e-4, direct=mdp.DirectOptions(all_rows=True, tolerance=1e-7)
+                problem, method="direct", gap=1e-4, options=mdp.DirectOptions(all_rows=True, tolerance=1e-7)
             ),
-            "all rows, same tolerance": lambda: mdp.solve(problem, gap=1e-4, direct=mdp.DirectOptions(all_rows=True)),
+            "all rows, same tolerance": lambda: mdp.solve(
+                problem, method="direct", gap=1e-4, options=mdp.DirectOptions(all_rows=True)
+            ),
         }
     )
     ratio = min(t.median for name, t in timings.items() if name != "lazy rows") / timings["lazy rows"].median

@@ -177,7 +177,7 @@ def strong() -> dict:
                 own[label].append(result.seconds if result.gap <= gap else np.inf)
             options = mdp.DirectOptions(all_rows=True, algorithm=algorithm, tolerance=1e-7)
             begin = time.perf_counter()
-            result = mdp.solve(problem, method="direct", gap=0.001, direct=options, time_limit=most)
+            result = mdp.solve(problem, method="direct", gap=0.001, options=options, time_limit=most)
             peers[algorithm] = (time.perf_counter() - begin, result.gap)
         rows[f"epsilon {epsilon:g}"] = {"own": own, "peers": peers}
         shown = ", ".join(f"{peer} {seconds:.1f} s (gap {100 * gap:.2g} %)" for peer, (seconds, gap) in peers.items())

@@ -28,7 +28,9 @@ def counters(instance):
     coarse = mdp.solve(problem, method="first-order", gap=0.05)
     fine = mdp.solve(problem, method="first-order", gap=0.005)
     columns = mdp.solve(problem, method="columns", gap=0.001)
-    benders = mdp.solve(problem, method="benders", partition="k-m-rec", n_blocks=3, gap=0.01)
+    benders = mdp.solve(
+        problem, method="benders", options=mdp.BendersOptions(partition="k-m-rec", n_blocks=3), gap=0.01
+    )
     for result in (direct, coarse, fine, columns, benders):
         assert result.status.value == "optimal", result
     rows = 2 * prune_implied(problem.graph).n_pairs * problem.n_outputs

@@ -32,12 +32,10 @@ ACCELERATIONS = (
 )
 
 
-def check_agreement(problem, options, *, gap=1e-3, **more):
+def check_agreement(problem, options, *, gap=1e-3):
     rows = []
     exact = mdp.solve(problem, method="direct", gap=1e-6)
-    result = mdp.solve(
-        problem, method="benders", gap=gap, benders=options, listener=rows.append, time_limit=60.0, **more
-    )
+    result = mdp.solve(problem, method="benders", gap=gap, options=options, listener=rows.append, time_limit=60.0)
     assert result.status is mdp.Status.OPTIMAL, result
     assert result.mechanism.certificate.privacy.certified
     assert result.lower_bound <= exact.loss * (1 + 1e-12)
@@ -57,7 +55,7 @@ def check_agreement(problem, options, *, gap=1e-3, **more):
 def test_equals_direct(dataset, partitioner, exponent, seed, monkeypatch):
     monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
     problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
-    check_agreement(problem, mdp.BendersOptions(), partition=partitioner, n_blocks=4, seed=seed)
+    check_agreement(problem, mdp.BendersOptions(partition=partitioner, n_blocks=4, seed=seed))
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -65,7 +63,7 @@ def test_equals_direct(dataset, partitioner, exponent, seed, monkeypatch):
 def test_textbook_equals_direct(dataset, exponent, monkeypatch):
     monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
     problem = small_problem(dataset, seed=17, n=18, outputs=5, exponent=exponent)
-    _, rows = check_agreement(problem, mdp.BendersOptions.textbook(), gap=1e-2, n_blocks=3)
+    _, rows = check_agreement(problem, mdp.BendersOptions.textbook(n_blocks=3), gap=1e-2)
     kinds = {kind for row in rows if row["stage"] == "benders" for kind in row["cuts"]}
     assert kinds <= {"optimality", "feasibility"}
 
@@ -74,7 +72,7 @@ def test_textbook_equals_direct(dataset, exponent, monkeypatch):
 def test_each_acceleration_can_be_switched_off(acceleration, monkeypatch):
     monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
     problem = small_problem("gaussian", seed=3, n=30, outputs=6, exponent=2.0)
-    check_agreement(problem, mdp.BendersOptions().without(acceleration), n_blocks=4)
+    check_agreement(problem, mdp.BendersOptions(n_blocks=4).without(acceleration))
 
 
 def test_the_seeds_rome_instance_in_few_iterations(rome):
@@ -82,7 +80,9 @@ def test_the_seeds_rome_instance_in_few_iterations(rome):
 
     problem = rome_problem(rome)
     for partitioner, most in (("k-m-dv", 30), ("metis", 15)):
-        result = mdp.solve(problem, method="benders", partition=partitioner, n_blocks=25, gap=0.01)
+        result = mdp.solve(
+            problem, method="benders", options=mdp.BendersOptions(partition=partitioner, n_blocks=25), gap=0.01
+        )
         assert result.status is mdp.Status.OPTIMAL
         assert result.iterations <= most
 
@@ -104,7 +104,7 @@ def test_bad_options(options, part):
 
 def test_unknown_partitioner_and_acceleration():
     with pytest.raises(mdp.InputError, match="unknown partitioner 'magic'"):
-        mdp.solve(small_problem("grid", seed=0), method="benders", partition="magic")
+        mdp.solve(small_problem("grid", seed=0), method="benders", options=mdp.BendersOptions(partition="magic"))
     with pytest.raises(mdp.InputError, match="unknown acceleration 'magic'"):
         mdp.BendersOptions().without("magic")
 
@@ -161,7 +161,7 @@ class TestMasterGivesUp:
     @staticmethod
     def solve():
         problem = small_problem("road", seed=1, n=24, outputs=6, exponent=0.4)
-        return mdp.solve(problem, method="benders", benders=mdp.BendersOptions.textbook(), gap=1e-6, n_blocks=4, seed=1)
+        return mdp.solve(problem, method="benders", options=mdp.BendersOptions.textbook(n_blocks=4, seed=1), gap=1e-6)
 
     def test_it_has_no_answer(self, monkeypatch):
         solve, calls = Master.solve, []

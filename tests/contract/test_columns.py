@@ -6,6 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
+from metricdp.solve.components import Component
 from tests.conftest import DATASETS, rome_problem, small_problem
 
 import metricdp as mdp
@@ -13,7 +14,6 @@ from metricdp.errors import SolverError
 from metricdp.solve.solvers.columns import best_combination
 from metricdp.solve.solvers.columns.kernels import starting_columns
 from metricdp.solve.solvers.columns.master import ColumnMaster
-from metricdp.solve.components import Component
 from metricdp.solve.stop import Stop
 
 CASES = [
@@ -48,17 +48,17 @@ def check_agreement(problem, *, gap=1e-3, **options):
 @pytest.mark.parametrize(("dataset", "exponent", "seed"), CASES)
 def test_equals_direct(dataset, exponent, seed):
     problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
-    check_agreement(problem, columns=mdp.ColumnOptions(records_per_patch=8))
+    check_agreement(problem, options=mdp.ColumnOptions(records_per_patch=8))
 
 
 def test_without_patches():
-    check_agreement(small_problem("gaussian", seed=4, n=24, outputs=6), columns=mdp.ColumnOptions(patches=False))
+    check_agreement(small_problem("gaussian", seed=4, n=24, outputs=6), options=mdp.ColumnOptions(patches=False))
 
 
 def test_a_purged_pool_still_converges():
     # a pool much smaller than this throws away what it needs again, and may turn in circles
     problem = small_problem("road", seed=6, n=40, outputs=10, exponent=0.3)
-    check_agreement(problem, gap=1e-4, columns=mdp.ColumnOptions(records_per_patch=5, crowded=2.0))
+    check_agreement(problem, gap=1e-4, options=mdp.ColumnOptions(records_per_patch=5, crowded=2.0))
 
 
 def test_start_from_a_mechanism():
@@ -74,17 +74,17 @@ def test_checkpoint_and_resume(tmp_path):
     problem = small_problem("road", seed=7, n=40, outputs=10, exponent=0.3)
     options = {"method": "columns", "checkpoint": tmp_path / "run"}
     few = mdp.ColumnOptions(records_per_patch=5, max_rounds=2)
-    first = mdp.solve(problem, gap=1e-6, columns=few, **options)
+    first = mdp.solve(problem, gap=1e-6, options=few, **options)
     assert first.iterations == 2
     rows = []
     more = mdp.ColumnOptions(records_per_patch=5)
-    second = mdp.solve(problem, gap=1e-4, columns=more, resume=True, listener=rows.append, **options)
+    second = mdp.solve(problem, gap=1e-4, options=more, resume=True, listener=rows.append, **options)
     assert second.status is mdp.Status.OPTIMAL
     assert [row["round"] for row in rows if row["stage"] == "columns"][:1] in ([2], [])
     assert second.lower_bound >= first.lower_bound
     other = small_problem("road", seed=8, n=40, outputs=10, exponent=0.3)
     with pytest.raises(mdp.InputError, match="another problem"):
-        mdp.solve(other, resume=True, columns=more, **options)
+        mdp.solve(other, resume=True, options=more, **options)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

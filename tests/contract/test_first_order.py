@@ -138,7 +138,7 @@ def test_options_change_the_way_not_the_answer():
         {"weight": 5.0},
         {"polish_up_to": 0},
     ):
-        check_agreement(problem, first_order=mdp.FirstOrderOptions(**options))
+        check_agreement(problem, options=mdp.FirstOrderOptions(**options))
 
 
 def test_the_answer_does_not_depend_on_the_order_of_records_and_outputs():

@@ -13,24 +13,28 @@ import metricdp as mdp
 from metricdp.partition import PARTITIONERS
 from metricdp.solve.lp import ALGORITHMS
 
-FACADE = importlib.import_module("metricdp.solve.dispatch")
+BENDERS = importlib.import_module("metricdp.solve.solvers.benders.loop")
 SOLVERS = {
-    "auto": {"method": "auto"},
-    "direct": {"method": "direct"},
-    **{f"direct, all rows, {a}": {"direct": mdp.DirectOptions(algorithm=a, all_rows=True)} for a in ALGORITHMS},
-    "direct, ipx": {"direct": mdp.DirectOptions(algorithm="ipx")},
-    **{f"benders, {p}": {"method": "benders", "partition": p, "n_blocks": 4} for p in PARTITIONERS},
-    "columns": {"method": "columns", "columns": mdp.ColumnOptions(records_per_patch=6)},
-    "columns, no patches": {"method": "columns", "columns": mdp.ColumnOptions(patches=False)},
-    "benders, textbook": {"method": "benders", "n_blocks": 4, "benders": mdp.BendersOptions.textbook()},
+    "auto": ("auto", None),
+    "direct": ("direct", None),
+    **{f"direct, all rows, {a}": ("direct", mdp.DirectOptions(algorithm=a, all_rows=True)) for a in ALGORITHMS},
+    "direct, ipx": ("direct", mdp.DirectOptions(algorithm="ipx")),
+    "interior": ("interior", None),
+    "interior, no correctors": ("interior", mdp.InteriorOptions(correctors=0)),
+    "first-order": ("first-order", None),
+    **{f"benders, {p}": ("benders", mdp.BendersOptions(partition=p, n_blocks=4)) for p in PARTITIONERS},
+    "columns": ("columns", mdp.ColumnOptions(records_per_patch=6)),
+    "columns, no patches": ("columns", mdp.ColumnOptions(patches=False)),
+    "benders, textbook": ("benders", mdp.BendersOptions.textbook(n_blocks=4)),
 }
 
 
 @pytest.fixture(params=SOLVERS)
 def solver(request, monkeypatch):
     # small problems are decomposed here, too
-    monkeypatch.setattr(FACADE, "DIRECT_BELOW", 2)
-    return SOLVERS[request.param]
+    monkeypatch.setattr(BENDERS, "DIVIDED_FROM", 2)
+    method, options = SOLVERS[request.param]
+    return {"method": method, "options": options}
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

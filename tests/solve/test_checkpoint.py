@@ -32,7 +32,7 @@ def town(epsilon=8.0, seed=0):
 
 
 def run(problem, folder, **more):
-    options = {"benders": mdp.BendersOptions().without("halo cuts"), "n_blocks": 4, "gap": 1e-3, **more}
+    options = {"options": mdp.BendersOptions(n_blocks=4).without("halo cuts"), "gap": 1e-3, **more}
     return mdp.solve(problem, method="benders", checkpoint=folder, **options)
 
 
@@ -54,7 +54,7 @@ def stored(folder):
 def half_done(tmp_path_factory):
     """A checkpoint after three iterations of the town."""
     folder = tmp_path_factory.mktemp("half")
-    result = run(town(), folder, benders=mdp.BendersOptions(halo_cuts=False, max_iterations=3))
+    result = run(town(), folder, options=mdp.BendersOptions(n_blocks=4, halo_cuts=False, max_iterations=3))
     assert result.status is mdp.Status.LIMIT
     assert result.iterations == 3
     return folder
@@ -135,9 +135,9 @@ class TestRefusals:
         [
             (lambda: town(8.5), {}),
             (lambda: town(seed=1), {}),
-            (town, {"n_blocks": 5}),
+            (town, {"options": mdp.BendersOptions(n_blocks=5, halo_cuts=False)}),
             (town, {"partition": "k-m-rec"}),
-            (town, {"benders": mdp.BendersOptions()}),
+            (town, {"options": mdp.BendersOptions(n_blocks=4)}),
         ],
         ids=["epsilon", "records", "blocks", "partitioner", "options"],
     )

@@ -23,14 +23,14 @@ from metricdp.solve.checkpoint import Checkpoint, State, fingerprint
 
 GAP = 1e-4
 OPTIONS = {
-    "benders": {"n_blocks": 4, "benders": mdp.BendersOptions(halo_cuts=False, max_iterations=2)},
-    "columns": {"columns": mdp.ColumnOptions(records_per_patch=5, max_rounds=2)},
-    "first-order": {"first_order": mdp.FirstOrderOptions(max_iterations=300)},
+    "benders": {"options": mdp.BendersOptions(n_blocks=4, halo_cuts=False, max_iterations=2)},
+    "columns": {"options": mdp.ColumnOptions(records_per_patch=5, max_rounds=2)},
+    "first-order": {"options": mdp.FirstOrderOptions(max_iterations=300)},
 }
 MORE = {
-    "benders": {"n_blocks": 4, "benders": mdp.BendersOptions(halo_cuts=False, max_iterations=5)},
-    "columns": {"columns": mdp.ColumnOptions(records_per_patch=5, max_rounds=5)},
-    "first-order": {"first_order": mdp.FirstOrderOptions(max_iterations=500)},
+    "benders": {"options": mdp.BendersOptions(n_blocks=4, halo_cuts=False, max_iterations=5)},
+    "columns": {"options": mdp.ColumnOptions(records_per_patch=5, max_rounds=5)},
+    "first-order": {"options": mdp.FirstOrderOptions(max_iterations=500)},
 }
 METHODS = tuple(OPTIONS)
 
@@ -304,8 +304,8 @@ def listen(row):
     if row["stage"] == "benders" and row["iteration"] == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 problem = mdp.Problem(mdp.data.road("gothenburg", n=40, seed=0), epsilon=2.0, eta=3.5, outputs=6, seed=0)
-options = mdp.BendersOptions(halo_cuts=False, max_iterations=5)
-result = mdp.solve(problem, method="benders", gap={GAP}, n_blocks=4, benders=options, checkpoint={str(tmp_path)!r},
+options = mdp.BendersOptions(n_blocks=4, halo_cuts=False, max_iterations=5)
+result = mdp.solve(problem, method="benders", gap={GAP}, options=options, checkpoint={str(tmp_path)!r},
     listener=listen)
 troubles = [row["trouble"] for row in result.trace.rows if row["stage"] == "checkpoint"]
 iterations = sum(row["stage"] == "benders" for row in result.trace.rows)

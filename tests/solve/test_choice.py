@@ -6,17 +6,17 @@ import signal
 
 import numpy as np
 import pytest
+from metricdp.solve.components import Component
 
 import metricdp as mdp
 from metricdp.paper.datasets import Datasets
 from metricdp.solve import choice
+from metricdp.solve.executor import workers
+from metricdp.solve.result import Trace
 from metricdp.solve.solvers.columns.loop import _Run, solve_by_columns, solve_by_kernels
 from metricdp.solve.solvers.columns.options import ColumnOptions
 from metricdp.solve.solvers.columns.tight import guessed_gap, tight_mechanism
-from metricdp.solve.components import Component
-from metricdp.solve.executor import workers
 from metricdp.solve.solvers.firstorder import loop
-from metricdp.solve.result import Trace
 from metricdp.solve.stop import Stop
 
 

@@ -18,9 +18,9 @@ from metricdp.solve.executor import workers
 from metricdp.solve.stop import Stop
 
 METHODS = {
-    "benders": {"n_blocks": 4, "benders": mdp.BendersOptions(halo_cuts=False, max_iterations=4)},
-    "columns": {"columns": mdp.ColumnOptions(records_per_patch=5, max_rounds=4)},
-    "first-order": {"first_order": mdp.FirstOrderOptions(max_iterations=300)},
+    "benders": {"options": mdp.BendersOptions(n_blocks=4, halo_cuts=False, max_iterations=4)},
+    "columns": {"options": mdp.ColumnOptions(records_per_patch=5, max_rounds=4)},
+    "first-order": {"options": mdp.FirstOrderOptions(max_iterations=300)},
 }
 
 

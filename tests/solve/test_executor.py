@@ -24,11 +24,11 @@ import metricdp as mdp
 from metricdp.errors import InfeasibleError, MissingExtraError, SolverError
 from metricdp.solve import executor as executors
 from metricdp.solve import warm
+from metricdp.solve.executor import Workers, workers
+from metricdp.solve.lp import LinearProgram
 from metricdp.solve.solvers.benders import subproblem
 from metricdp.solve.solvers.benders.master import Master
 from metricdp.solve.solvers.benders.subproblem import solve_block
-from metricdp.solve.executor import Workers, workers
-from metricdp.solve.lp import LinearProgram
 from metricdp.solve.stop import Stop, StoppedError
 
 LOOP = importlib.import_module("metricdp.solve.solvers.benders.loop")
@@ -50,8 +50,8 @@ def town():
 
 
 def solve_town(**more):
-    options = mdp.BendersOptions().without("halo cuts")
-    return mdp.solve(town(), method="benders", n_blocks=4, **{"gap": 1e-3, "benders": options, **more})
+    options = mdp.BendersOptions(n_blocks=4).without("halo cuts")
+    return mdp.solve(town(), method="benders", **{"gap": 1e-3, "options": options, **more})
 
 
 def check(**more):
@@ -400,7 +400,7 @@ class TestFailures:
             return solve_halo(component, block, options, stop)
 
         monkeypatch.setattr(LOOP, "solve_halo", fail)
-        result = solve_town(benders=mdp.BendersOptions())
+        result = solve_town(options=mdp.BendersOptions(n_blocks=4))
         assert result.status is mdp.Status.OPTIMAL
         assert any(row["stage"] == "trouble" and row["block"] == 1 for row in result.trace.rows)
 

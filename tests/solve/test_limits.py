@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from metricdp.solve.components import Component
 from rich.console import Console
 from tests.conftest import small_problem
 
@@ -21,10 +22,9 @@ from metricdp.errors import StoppedError
 from metricdp.mechanism.certify import TOTAL, check_privacy
 from metricdp.metric import closure, sparsify, thin
 from metricdp.report.tables import ProgressLine
-from metricdp.solve.solvers.columns.pricing import cone_of, price_output, price_tasks
-from metricdp.solve.components import Component
 from metricdp.solve.ending import Ending
 from metricdp.solve.forecast import Forecast
+from metricdp.solve.solvers.columns.pricing import cone_of, price_output, price_tasks
 from metricdp.solve.stop import Stop
 from metricdp.solve.warm import begin_run, end_run
 

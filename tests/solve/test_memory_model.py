@@ -155,7 +155,7 @@ class TestRefusing:
         assert "method 'auto'" in message
         assert "method 'kernel'" not in message
         with pytest.raises(InputError, match="'columns' would need"):
-            expected_peak(problem, "columns", METHODS, gap=0.01, first_order=mdp.FirstOrderOptions())
+            expected_peak(problem, "columns", METHODS, gap=0.01)
         assert mdp.solve(problem, method="first-order", time_limit=1e-9).mechanism.certificate.privacy.certified
 
     def test_a_limit_that_was_given_holds_for_solving(self):

@@ -48,9 +48,13 @@ def solve_command(
     ] = None,
     seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
     method: Annotated[str, typer.Option(help=" | ".join(METHODS))] = "auto",
-    partition: Annotated[str, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}.")] = "k-m-dv",
+    partition: Annotated[
+        str | None, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}; k-m-dv by default.")
+    ] = None,
     blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
-    preset: Annotated[str, typer.Option(help="For benders: best | textbook (the paper's plain form).")] = "best",
+    preset: Annotated[
+        str | None, typer.Option(help="For benders: best (the default) | textbook (the paper's plain form).")
+    ] = None,
     gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
@@ -65,8 +69,12 @@ def solve_command(
     tls_key: Annotated[Path | None, typer.Option(help="For --cluster: that certificate's private key.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    lp: Annotated[str, typer.Option(help=f"LP algorithm of the direct method: {' | '.join(ALGORITHMS)}.")] = "simplex",
-    all_rows: Annotated[bool, typer.Option("--all-rows", help="Hand all mDP rows to the LP solver at once.")] = False,
+    lp: Annotated[
+        str | None, typer.Option(help=f"For direct: the LP algorithm, {' | '.join(ALGORITHMS)}; simplex by default.")
+    ] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="For direct: hand all mDP rows to the LP solver at once.")
+    ] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,6 +91,12 @@ def solve_command(
         },
     )
     seed = _whole(seed)
+    options = _method_options(
+        method,
+        benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
+        direct={"--lp": lp, "--all-rows": all_rows or None},
+        seed=seed,
+    )
     all_records = named(source, streets=streets, seed=seed, memory_limit=memory_limit)
     chosen_records = chosen(all_records, records, seed=seed)
     if prior is not None:
@@ -105,11 +119,7 @@ def solve_command(
             gap=gap,
             time_limit=time_limit,
             threads=threads,
-            direct=DirectOptions(algorithm=lp, all_rows=all_rows),
-            benders=_preset(preset),
-            partition=partition,
-            n_blocks=blocks,
-            seed=seed,
+            options=options,
             cluster=_cluster(cluster, tls_ca, tls_cert, tls_key),
             checkpoint=checkpoint,
             resume=resume,
@@ -183,10 +193,25 @@ def _cluster(address: str | None, ca: Path | None, cert: Path | None, key: Path 
     return Cluster(address, ca=ca, cert=cert, key=key)
 
 
-def _preset(name: str) -> BendersOptions:
-    if name not in ("best", "textbook"):
-        raise InputError(f"unknown preset {name!r}: choose best or textbook")
-    return BendersOptions.textbook() if name == "textbook" else BendersOptions()
+def _method_options(method: str, *, benders: dict[str, Any], direct: dict[str, Any], seed: int) -> Any:
+    """Return the options of the chosen method; those that belong to another one are refused."""
+    for owner, given in (("benders", benders), ("direct", direct)):
+        named_ones = [flag for flag, value in given.items() if value is not None]
+        if named_ones and method != owner:
+            verb = "belong" if len(named_ones) > 1 else "belongs"
+            raise InputError(
+                f"{' and '.join(named_ones)} {verb} to --method {owner}, and the method is {method}: choose --method {owner}, "
+                "or leave out what it alone takes"
+            )
+    if method == "direct":
+        return DirectOptions(algorithm=direct["--lp"] or "simplex", all_rows=bool(direct["--all-rows"]))
+    if method != "benders":
+        return None
+    preset = benders["--preset"] or "best"
+    if preset not in ("best", "textbook"):
+        raise InputError(f"unknown preset {preset!r}: choose best or textbook")
+    make = BendersOptions.textbook if preset == "textbook" else BendersOptions
+    return make(partition=benders["--partition"] or "k-m-dv", n_blocks=benders["--blocks"], seed=seed)
 
 
 def _outputs(choice: str | None) -> Any:
@@ -209,5 +234,5 @@ def _loss(loss: str | None) -> Any:
 
 def _remedy(status: Status) -> str:
     if status is Status.FAILED:
-        return "more time would not help; try --method columns or auto, or accept a larger --gap"
+        return "more time would not help; try --method interior or auto, or accept a larger --gap"
     return "give more time (--time-limit) or accept a larger --gap"

@@ -17,6 +17,7 @@ from metricdp.errors import SolverError
 from metricdp.mechanism.baselines import exponential_matrix
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.problem.loss import distance_loss
+from metricdp.solve.lazy_rows import DirectedPairs, LazyRows
 from metricdp.solve.lp import LinearProgram
 from metricdp.solve.stop import Stop
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 FREE_SHARE = 0.25
 FLOOR = 1e-9
 TOLERANCE = 1e-9
-LARGEST_EXPONENT = -math.log(FLOOR)  # rows beyond it are left to the repair
 
 
 def const_opt(
@@ -60,14 +60,10 @@ def _solve(
     stop: Stop,
 ) -> NDArray[np.float64]:
     """Solve one component: mDP rows between free entries enter when violated, those to fixed ones are bounds."""
-    number = np.where(is_free, np.cumsum(is_free.ravel()).reshape(is_free.shape) - 1, -1)
+    variables = np.where(is_free, np.cumsum(is_free.ravel()).reshape(is_free.shape) - 1, -1)
     lower, upper = np.minimum(fixed, FLOOR), np.ones(fixed.shape)
-    tail = np.concatenate((graph.pairs[:, 0], graph.pairs[:, 1]))
-    head = np.concatenate((graph.pairs[:, 1], graph.pairs[:, 0]))
-    exponent = epsilon * np.tile(graph.distances, 2)
-    needed = exponent < LARGEST_EXPONENT
-    tail, head, growth = tail[needed], head[needed], np.exp(exponent[needed])
-    for a, b, g in zip(tail, head, growth, strict=True):
+    pairs = DirectedPairs.of(graph, epsilon, floor=FLOOR)
+    for a, b, g in zip(pairs.tail, pairs.head, np.exp(pairs.exponent), strict=True):
         # a fixed neighbour bounds a free entry from both sides, and the exponential mechanism is always within
         held = ~is_free[b]
         upper[a, held] = np.minimum(upper[a, held], np.maximum(g * fixed[b, held], fixed[a, held]))
@@ -78,26 +74,7 @@ def _solve(
     counts = is_free.sum(axis=1)
     total = np.where(is_free, fixed, 0.0).sum(axis=1)
     program.add_rows(total, total, np.cumsum(counts) - counts, np.arange(counts.sum()), np.ones(counts.sum()))
-    pairs, outputs = np.nonzero(is_free[tail] & is_free[head])
-    first, second, factor = number[tail[pairs], outputs], number[head[pairs], outputs], growth[pairs]
-    present = np.zeros(len(first), dtype=bool)
-    while True:
-        solution = program.solve(stop=stop)
-        if not solution.is_optimal:
-            raise SolverError("its linear program was not solved within the time limit")
-        x = np.clip(solution.x, 0.0, None)
-        violated = np.flatnonzero(~present & (x[first] - factor * x[second] > TOLERANCE))
-        if len(violated) == 0:
-            break
-        present[violated] = True
-        m = len(violated)
-        program.add_rows(
-            np.full(m, -np.inf),
-            np.zeros(m),
-            np.arange(0, 2 * m, 2, dtype=np.int32),
-            np.column_stack((first[violated], second[violated])).ravel(),
-            np.column_stack((np.ones(m), -factor[violated])).ravel(),
-        )
-    Z = fixed.copy()
-    Z[is_free] = x
-    return Z
+    found = LazyRows(program, pairs, variables, TOLERANCE).solve(stop)
+    if not found.is_optimal:
+        raise SolverError("its linear program was not solved within the time limit")
+    return np.where(is_free, found.Z, fixed)

@@ -55,7 +55,6 @@ def _divide(task: Task, problem: Problem) -> Partition:
         problem.graph,
         method=task["method"],
         n_blocks=task["n_blocks"],
-        seed=task["instance"],
     )
 
 
@@ -118,10 +117,7 @@ def decompose(task: Task, data: Datasets) -> dict[str, Any]:
     result = solve(
         problem,
         method="benders",
-        benders=PRESETS[task["preset"]](),
-        partition=task["method"],
-        n_blocks=task["n_blocks"],
-        seed=task["instance"],
+        options=PRESETS[task["preset"]](partition=task["method"], n_blocks=task["n_blocks"], seed=task["instance"]),
         gap=task["gap"],
         time_limit=task["limit"],
         threads=THREADS,
@@ -173,7 +169,7 @@ def classic(task: Task, data: Datasets) -> dict[str, Any]:
     result = solve(
         problem,
         method="direct",
-        direct=CLASSIC[task["method"]],
+        options=CLASSIC[task["method"]],
         gap=task["gap"],
         time_limit=task["limit"],
         threads=THREADS,

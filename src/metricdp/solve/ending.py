@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.problem.problem import Problem
-    from metricdp.solve.dispatch import Found, Merged
+    from metricdp.solve.by_component import Found
+    from metricdp.solve.merged import Merged
     from metricdp.solve.stop import Stop
 
 REPAIR_TOLERANCE = 0.02  # of the gap: what mixing may cost in large problems
@@ -89,10 +90,10 @@ class _Candidate:
 
 
 def certified(
-    problem: Problem, merged: Merged, found: list[Found], solver: str, *, gap: float, stop: Stop, ending: Ending
+    problem: Problem, merged: Merged, found: Found, solver: str, *, gap: float, stop: Stop, ending: Ending
 ) -> Mechanism:
     """Repair what was found and some simple mechanisms, take the best, and certify it; all within the time left."""
-    bound = max(one.lower_bound for one in found)
+    bound = found.lower_bound
     is_large = problem.graph.n_pairs * problem.n_outputs > POLISHED_UP_TO
     name, table = ONE_OUTPUT, _constant_table(problem)
     loss = table_loss(table, problem)
@@ -122,20 +123,18 @@ def _allowance(time_limit: float) -> float:
     return max(ALLOWANCE, ALLOWANCE_SHARE * time_limit) if math.isfinite(time_limit) else ALLOWANCE
 
 
-def _candidates(problem: Problem, merged: Merged, found: list[Found], solver: str) -> Iterator[_Candidate]:
-    """Give what solvers found, the last first; then simple ones, which are the best at the ends of the scale."""
-    for one in reversed(found):
-        if one.Z.any():
-            yield _Candidate(solver, partial(np.take, one.Z, merged.group, axis=0), one.is_private)
-    last = found[-1]
-    if not last.is_complete:
-        cut_off = last.unfinished[merged.group][:, None]
+def _candidates(problem: Problem, merged: Merged, found: Found, solver: str) -> Iterator[_Candidate]:
+    """Yield what the solver found; then simple ones, which are the best at the ends of the scale."""
+    if found.Z.any():
+        yield _Candidate(solver, partial(np.take, found.Z, merged.group, axis=0), found.is_private)
+    if found.unfinished.any():
+        cut_off = found.unfinished[merged.group][:, None]
 
         def mixed() -> NDArray[np.float64]:
-            return np.where(cut_off, _simple_matrix(problem), last.Z[merged.group])
+            return np.where(cut_off, _simple_matrix(problem), found.Z[merged.group])
 
         yield _Candidate(
-            f"{solver}, cut off; exponential mechanism where unfinished", mixed, is_near=bool(last.unfinished.all())
+            f"{solver}, cut off; exponential mechanism where unfinished", mixed, is_near=bool(found.unfinished.all())
         )
 
     def cheapest() -> NDArray[np.float64]:

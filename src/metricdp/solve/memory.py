@@ -20,7 +20,7 @@ which 40 are there when it begins, and 88 per entry (record and output), of whic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,17 +30,14 @@ from metricdp.problem.memory import (
     CHECKED_FROM,
     ENTRIES_CHECKED_FROM,
     Sizes,
-    available_bytes,
     refuse_if_too_large,
 )
-from metricdp.solve.dispatch import AT_ONCE
-from metricdp.solve.solvers.firstorder import stretch_for
-from metricdp.solve.solvers.firstorder.loop import EXTEND_AFTER, EXTEND_AGAIN, EXTEND_BY
 from metricdp.solve.lp import COLUMN_BYTES, ROW_BYTES
+from metricdp.solve.solvers.firstorder import FirstOrderOptions, stretch_for
+from metricdp.solve.solvers.firstorder.loop import EXTEND_AFTER, EXTEND_AGAIN, EXTEND_BY, TAKEN_APART_UP_TO
 
 if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
-    from metricdp.solve.solvers.firstorder import FirstOrderOptions
 
 PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # while solving, and at its begin: with the adjacency, and factors or rates
 ENTRY_HELD = 16.0  # losses and costs
@@ -98,6 +95,12 @@ def kernel_bytes(sizes: Sizes) -> float:
     return shared_bytes(sizes) + lp_bytes(sizes.entries, rows) + kernels
 
 
+def interior_bytes(sizes: Sizes) -> float:
+    """Return the bytes of the inverse factors of all outputs, and of ten numbers for each row."""
+    factors = 4.0 * float(sizes.n_records) ** 2 * sizes.n_outputs
+    return shared_bytes(sizes) + factors + 160.0 * sizes.n_pairs * sizes.n_outputs
+
+
 def lp_bytes(columns: float, rows: float) -> float:
     """Return the bytes of a linear program in which each column has its unit sum, and rows have two entries."""
     return LP_SOLVER_BYTES + COLUMN_BYTES * columns + ROW_BYTES * rows
@@ -110,7 +113,7 @@ def expected_rows(sizes: Sizes, per_entry: float = ROWS_PER_ENTRY) -> float:
 
 def auto_bytes(sizes: Sizes, edges_per_pair: float = 1.0) -> float:
     """Return the bytes of what `auto` may choose: first-order iterations, or a linear program that is not large."""
-    if sizes.n_pairs * sizes.n_outputs > AT_ONCE:
+    if sizes.n_pairs * sizes.n_outputs > TAKEN_APART_UP_TO:
         return first_order_bytes(sizes, edges_per_pair)
     share = min(1.0, LARGEST_CHOSEN_LP / sizes.entries)
     small = shared_bytes(sizes) + lp_bytes(share * sizes.entries, share * expected_rows(sizes))
@@ -123,25 +126,30 @@ def method_bytes(method: str, sizes: Sizes, edges_per_pair: float = 1.0) -> floa
         return auto_bytes(sizes, edges_per_pair)
     if method == "first-order":
         return first_order_bytes(sizes, edges_per_pair)
-    by_lp = {"direct": direct_bytes, "benders": benders_bytes, "columns": columns_bytes, "kernel": kernel_bytes}
+    by_lp = {
+        "interior": interior_bytes,
+        "direct": direct_bytes,
+        "benders": benders_bytes,
+        "columns": columns_bytes,
+        "kernel": kernel_bytes,
+    }
     return by_lp[method](sizes)
 
 
 def check_method_memory(
-    problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, first_order: FirstOrderOptions
+    problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, options: Any = None
 ) -> None:
     """Refuse a method that would not fit into the memory, with what would; small problems are not looked at."""
     n, K, P = problem.n_records, problem.n_outputs, problem.graph.n_pairs
     is_small = n < CHECKED_FROM and n * K < ENTRIES_CHECKED_FROM and P < PAIRS_CHECKED_FROM
     if problem.memory_limit is not None or not is_small:
-        expected_peak(problem, method, methods, gap=gap, first_order=first_order)
+        expected_peak(problem, method, methods, gap=gap, options=options)
 
 
-def expected_peak(
-    problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, first_order: FirstOrderOptions
-) -> float:
+def expected_peak(problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, options: Any = None) -> float:
     """Return the bytes that this process will hold at the peak of a method; refuse one that would not fit."""
     graph = problem.graph
+    first_order = options if isinstance(options, FirstOrderOptions) else FirstOrderOptions()
     sizes = Sizes(problem.n_records, problem.n_outputs, graph.n_pairs)
     edges = most_edges(sampled_edges(graph, stretch_for(gap, first_order)), graph.n_pairs, first_order.max_iterations)
     share = edges / max(graph.n_pairs, 1)
@@ -163,8 +171,3 @@ def expected_peak(
         method=method,
         others=lambda room: [name for name in methods if name != method and more_bytes(sizes, name) <= room],
     )
-
-
-def columns_fit(n_records: int, n_outputs: int, n_pairs: int) -> bool:
-    """Say whether column generation fits into what is available: its kernels grow with the square of the records."""
-    return columns_bytes(Sizes(n_records, n_outputs, n_pairs)) <= available_bytes()

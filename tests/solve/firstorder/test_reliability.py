@@ -10,13 +10,13 @@ import sys
 
 import numpy as np
 import pytest
+from metricdp.solve.components import Component
 from safetensors import safe_open
 from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
 from metricdp.errors import FileFormatError
 from metricdp.solve import choice, dispatch
-from metricdp.solve.components import Component
 from metricdp.solve.solvers.firstorder import iterate
 from metricdp.solve.solvers.firstorder.bounds import certified_bound
 from metricdp.solve.solvers.firstorder.loop import Progress
@@ -108,7 +108,7 @@ class TestTrace:
 
 class TestResume:
     def test_goes_on_where_it_was(self, tmp_path, exact):
-        first = run(town(), checkpoint=tmp_path, first_order=upto(400))
+        first = run(town(), checkpoint=tmp_path, options=upto(400))
         assert first.gap > GAP
         done, lower, upper = stored(tmp_path)
         assert done == steps(first)[-1]["iteration"] >= 400
@@ -223,19 +223,19 @@ class TestRefusals:
         ids=["epsilon", "records", "stretch", "weight"],
     )
     def test_a_checkpoint_of_another_problem(self, tmp_path, problem, options):
-        run(town(), checkpoint=tmp_path, first_order=upto(100))
+        run(town(), checkpoint=tmp_path, options=upto(100))
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
         with pytest.raises(mdp.InputError, match="of another problem or other options"):
             run(problem(), checkpoint=tmp_path, resume=True, **options)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
     def test_a_checkpoint_of_another_method(self, tmp_path):
-        run(town(), checkpoint=tmp_path, first_order=upto(100))
+        run(town(), checkpoint=tmp_path, options=upto(100))
         with pytest.raises(mdp.InputError, match="of another problem or other options"):
             mdp.solve(town(), method="columns", checkpoint=tmp_path, resume=True)
 
     def test_a_damaged_checkpoint(self, tmp_path):
-        run(town(), checkpoint=tmp_path, first_order=upto(100))
+        run(town(), checkpoint=tmp_path, options=upto(100))
         for path in tmp_path.glob("*-00000.safetensors"):
             data = bytearray(path.read_bytes())
             data[-5] ^= 1
@@ -280,7 +280,7 @@ class TestEnds:
             check_agreement(result, exact)
 
     def test_a_limit_of_iterations_is_a_limit(self, exact):
-        result = run(town(), first_order=upto(200))
+        result = run(town(), options=upto(200))
         assert result.status is mdp.Status.LIMIT
         assert 200 <= result.iterations < 400
         check_agreement(result, exact)
@@ -288,7 +288,7 @@ class TestEnds:
     def test_ends_when_floats_show_no_more(self):
         """A gap that single precision cannot reach: the run ends by itself, and says that it did not get there."""
         problem = mdp.Problem(mdp.data.grid(6, 6), epsilon=1.0, eta=2.0, outputs=6, seed=0)
-        result = run(problem, gap=1e-13, first_order=mdp.FirstOrderOptions(polish_up_to=0, max_iterations=60_000))
+        result = run(problem, gap=1e-13, options=mdp.FirstOrderOptions(polish_up_to=0, max_iterations=60_000))
         assert result.iterations < 60_000
         assert result.status in (mdp.Status.FAILED, mdp.Status.OPTIMAL)
         assert result.mechanism.certificate.privacy.certified

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
 REACH = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there

@@ -18,9 +18,9 @@ from metricdp.solve.solvers.direct import DirectOptions, solve_lp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.solve.component import Component
     from metricdp.solve.solvers.benders.blocks import Block
     from metricdp.solve.solvers.benders.options import BendersOptions
-    from metricdp.solve.components import Component
     from metricdp.solve.stop import Stop
 
 

@@ -7,39 +7,41 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from metricdp.errors import InfeasibleError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
+from metricdp.partition import Partition
+from metricdp.solve.bounds import lower_bound
+from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.benders.blocks import make_blocks
 from metricdp.solve.solvers.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.solvers.benders.master import Master
 from metricdp.solve.solvers.benders.memory import restore, store, store_bounds
+from metricdp.solve.solvers.benders.options import BendersOptions
 from metricdp.solve.solvers.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
-from metricdp.solve.bounds import RowDuals, lower_bound
-from metricdp.solve.components import ComponentSolution
+from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.partition import Partition
+    from metricdp.solve.component import Component
+    from metricdp.solve.contract import Context
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.result import Trace
     from metricdp.solve.solvers.benders.blocks import Block
     from metricdp.solve.solvers.benders.cuts import Cut
     from metricdp.solve.solvers.benders.master import MasterPoint, Proof
-    from metricdp.solve.solvers.benders.options import BendersOptions
-    from metricdp.solve.checkpoint import Checkpoint
-    from metricdp.solve.components import Component
-    from metricdp.solve.executor import Workers
-    from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
 
 VIOLATED = 1e-9  # relative to the scale of the losses
 RAISE_PENALTY = 4.0
 MASTER = -1  # in place of a block's number
+DIVIDED_FROM = 30  # records: smaller components are one small linear program
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Progress:
     proof: Proof | None = None  # of the lower bound
     n_stored: int = 0  # cuts that the checkpoint's iterations hold
     feasible_since: dict[int, int] = field(default_factory=dict)
+    trouble: str = ""  # what broke down, and ended the run
 
     @property
     def gap(self) -> float:
@@ -60,59 +63,89 @@ class Progress:
         return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.lower_bound)
 
 
-def solve_by_benders(
-    component: Component,
-    partition: Partition,
-    *,
-    options: BendersOptions,
-    gap: float,
-    workers: Workers,
-    trace: Trace,
-    stop: Stop,
-    checkpoint: Checkpoint | None = None,
-) -> ComponentSolution:
-    """Solve one component by Benders decomposition over ``partition``."""
-    run = Run(component, partition, options.with_floor_for(component, gap), workers, stop)
-    progress = Progress(lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings))
-    begin_run(run.name, stop)
-    try:
-        if checkpoint is not None:
-            restore(checkpoint, run, progress)
-        if not run.master.cuts and options.halo_cuts:
-            run.add_halos(progress, trace)
-        while progress.gap > gap and progress.iteration + 1 < options.max_iterations and not stop.is_due:
-            if not run.iterate(progress, gap, trace):
-                break
+@register
+class Benders(Solver):
+    """The paper's decomposition: blocks of records that meet in their boundary."""
+
+    name: ClassVar[str] = "benders"
+    options_type: ClassVar[type] = BendersOptions
+    limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
+    is_checkpointed: ClassVar[bool] = True
+
+    def prepare(self, context: Context) -> None:
+        """Divide all records; components take their part."""
+        own = self.options
+        self.partition = context.division.partition(
+            method=own.partition, n_blocks=own.n_blocks, seed=own.seed, separator=own.separator
+        )
+
+    def identity(self) -> Any:
+        """Return the options and the blocks that were made."""
+        return super().identity(), None if self.partition is None else self.partition.block_of.tolist()
+
+    def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
+        """Solve by blocks; as one linear program what the partition does not divide."""
+        if self.partition is None:
+            return incumbent  # there was no time to divide anything
+        block_of = self.partition.block_of[component.members]
+        part = Partition(component.graph, block_of, self.partition.name, separator=self.options.separator)
+        if part.n_blocks == 1 or component.n < DIVIDED_FROM:
+            return Direct().run(component, incumbent, context)
+        return self._by_blocks(component, part, incumbent, context)
+
+    def _by_blocks(self, component: Component, part: Partition, incumbent: Incumbent, context: Context) -> Incumbent:
+        gap, trace, stop, checkpoint = context.gap, context.trace, context.stop, context.checkpoint
+        run = Run(component, part, self.options.with_floor_for(component, gap), context.workers, stop)
+        progress = Progress(incumbent.lower_bound)
+        begin_run(run.name, stop)
+        try:
+            if incumbent.rows is not None:
+                run.try_matrix(incumbent.rows, progress)
             if checkpoint is not None:
-                store(checkpoint, run, progress)
-    except StoppedError:
-        pass  # while something was being built
-    except InfeasibleError:
-        # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
-        trace.add(stage="infeasible", component=component.number, records=component.n)
-    finally:
-        end_run(run.name)
-    if checkpoint is not None:
-        store_bounds(checkpoint, run, progress)
-    Z = np.zeros(component.costs.shape) if progress.Z is None else progress.Z
-    trace.add(
-        stage="blocks",
-        component=component.number,
-        blocks=len(run.blocks),
-        boundary=run.master.n,
-        sizes=[len(block.internal) for block in run.blocks],
-        attached=[len(block.attached) for block in run.blocks],
-        iterations_to_feasibility=[progress.feasible_since.get(block.number, -1) for block in run.blocks],
-        lost_tasks=workers.n_lost,
-    )
-    return ComponentSolution(
-        Z,
-        progress.lower_bound,
-        progress.gap <= gap,
-        progress.iteration + 1,
-        len(run.master.cuts),
-        is_private=progress.Z is not None,
-    )
+                restore(checkpoint, run, progress)
+            if not run.master.cuts and self.options.halo_cuts:
+                run.add_halos(progress, trace)
+            while progress.gap > gap and progress.iteration + 1 < self.options.max_iterations and not stop.is_due:
+                if not run.iterate(progress, gap, trace):
+                    break
+                if checkpoint is not None:
+                    store(checkpoint, run, progress)
+        except StoppedError:
+            pass  # while something was being built
+        except InfeasibleError as error:
+            # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
+            progress.trouble = f"the master: {error}"
+        finally:
+            end_run(run.name)
+        if checkpoint is not None:
+            store_bounds(checkpoint, run, progress)
+        trace.add(
+            stage="blocks",
+            component=component.number,
+            blocks=len(run.blocks),
+            boundary=run.master.n,
+            sizes=[len(block.internal) for block in run.blocks],
+            attached=[len(block.attached) for block in run.blocks],
+            iterations_to_feasibility=[progress.feasible_since.get(block.number, -1) for block in run.blocks],
+            lost_tasks=context.workers.n_lost,
+        )
+        return Incumbent(
+            progress.lower_bound,
+            progress.Z,
+            _ended(progress, gap, stop),
+            is_private=progress.Z is not None,
+            iterations=progress.iteration + 1,
+            cuts=len(run.master.cuts),
+            reason=progress.trouble,
+        )
+
+
+def _ended(progress: Progress, gap: float, stop: Stop) -> Ended:
+    if progress.gap <= gap:
+        return Ended.REACHED
+    if progress.trouble:
+        return Ended.FAILED
+    return Ended.STOPPED if stop.is_due else Ended.USED_UP
 
 
 class Run:
@@ -153,7 +186,7 @@ class Run:
     def iterate(self, progress: Progress, gap: float, trace: Trace) -> bool:
         """Do one iteration; give False if it had to be broken off."""
         begin = time.perf_counter()
-        point = self._solve_master(progress, gap, trace)
+        point = self._solve_master(progress, gap)
         master_seconds = time.perf_counter() - begin
         if point is None or not point.is_optimal:
             return False
@@ -172,7 +205,7 @@ class Run:
         try:
             added = self._add_cuts(point, Z, answers)
         except SolverError as error:  # without them there is no next step, but this one may have found something
-            self._give_up(trace, error)
+            progress.trouble = f"the master: {error}"
             is_refused = True
         n_infeasible = self._note_feasible(answers, progress)
         if self.options.repair_always or n_infeasible == 0:
@@ -195,7 +228,7 @@ class Run:
         )
         return not is_refused
 
-    def _solve_master(self, progress: Progress, gap: float, trace: Trace) -> MasterPoint | None:
+    def _solve_master(self, progress: Progress, gap: float) -> MasterPoint | None:
         """Solve the master, whose duals raise the lower bound; give None if the LP solver gives up."""
 
         def is_enough(proof: Proof) -> bool:
@@ -207,7 +240,7 @@ class Run:
         except InfeasibleError:
             raise
         except SolverError as error:  # what has been proved so far stands
-            self._give_up(trace, error)
+            progress.trouble = f"the master: {error}"
             return None
 
     def prove(self, proof: Proof, progress: Progress) -> None:
@@ -216,9 +249,6 @@ class Run:
         bound = lower_bound(component.costs, self.master.duals(proof), cost_roundings=component.cost_roundings)
         if bound > progress.lower_bound:
             progress.lower_bound, progress.proof = bound, proof
-
-    def _give_up(self, trace: Trace, error: SolverError) -> None:
-        trace.add(stage="gave up", component=self.component.number, reason=f"the master: {error}")
 
     def _report(self, trace: Trace, block: int, trouble: str) -> None:
         trace.add(stage="trouble", component=self.component.number, block=block, trouble=trouble)
@@ -293,6 +323,6 @@ class Run:
 
     def keep(self, Z: NDArray[np.float64], progress: Progress) -> None:
         """Keep a private matrix if it is the best."""
-        loss = math.fsum((self.component.costs * Z).ravel()) * (1.0 + 2.0**-50)
+        loss = self.component.loss(Z)
         if loss < progress.upper_bound:
             progress.upper_bound, progress.Z = loss, Z

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.sparsify import prune_implied
+from metricdp.solve.bounds import RowDuals
+from metricdp.solve.duals import joined, scaled
+from metricdp.solve.lazy_rows import LARGEST_GROWTH, DirectedPairs, LazyRows, unit_sums
+from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
 from metricdp.solve.solvers.benders.blocks import PATH_ROUNDING
 from metricdp.solve.solvers.benders.cuts import Cut, unit_sum_cuts
 from metricdp.solve.solvers.benders.options import SMALLEST_FLOOR
-from metricdp.solve.bounds import RowDuals
-from metricdp.solve.duals import joined, scaled
-from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
+    from metricdp.solve.component import Component
     from metricdp.solve.solvers.benders.blocks import Block
     from metricdp.solve.solvers.benders.options import BendersOptions
-    from metricdp.solve.components import Component
     from metricdp.solve.stop import Stop
-
-LARGEST_GROWTH = 1e14
 
 
 @dataclass(frozen=True)
@@ -79,18 +78,15 @@ class Master:
             tolerance=options.tolerance,
         )
         self.program.be_impatient()
-        starts = np.arange(0, size, self.K, dtype=np.int32)
-        self.program.add_rows(np.ones(self.n), np.ones(self.n), starts, np.arange(size, dtype=np.int32), np.ones(size))
-        self.tail, self.head, self.exponent = self._boundary_rows(stop)
-        self.growth = np.exp(self.exponent)
-        self.present = np.zeros((len(self.tail), self.K), dtype=bool)
+        variables = unit_sums(self.program, self.n, self.K)
+        self.rows = LazyRows(self.program, self._boundary_rows(stop), variables, options.tolerance)
         self.cuts: list[Cut] = []
-        # of each row after the unit sums: (edges, outputs) of a batch of mDP rows, or (cut, factor)
-        self._sources: list[tuple[Any, Any]] = []
-        if not options.lazy_rows and len(self.tail):
-            self._add_rows(*np.nonzero(~self.present))
+        self._cut_rows: list[int] = []  # of the program
+        self._cut_factors: list[float] = []
+        if not options.lazy_rows:
+            self.rows.add_all()
 
-    def _boundary_rows(self, stop: Stop) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _boundary_rows(self, stop: Stop) -> DirectedPairs:
         """Give the rows among boundary records: their edges, and paths as the options say."""
         graph, epsilon = self.component.graph, self.component.epsilon
         direct = graph.subgraph(self.boundary)
@@ -110,18 +106,12 @@ class Master:
                 if length < shortest.get(pair, np.inf):
                     shortest[pair] = length
         if not shortest:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+            return DirectedPairs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
         pairs = np.array(sorted(shortest), dtype=np.int32)
         rows = MdpGraph(self.n, pairs, np.array([shortest[tuple(p)] for p in pairs.tolist()]))
         if self.options.path_rows != "initial":
             rows = prune_implied(rows)
-        needed = rows.distances < reach
-        i, j, s = rows.pairs[needed, 0], rows.pairs[needed, 1], epsilon * rows.distances[needed]
-        return (
-            np.concatenate((i, j)).astype(np.int64),
-            np.concatenate((j, i)).astype(np.int64),
-            np.tile(s, 2),
-        )
+        return DirectedPairs.of(rows, epsilon, floor=self.floor)
 
     def _around(self, block: Block, stop: Stop) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         stop.check()
@@ -159,29 +149,19 @@ class Master:
                 np.concatenate(values),
             )
             self.cuts += cuts  # those that the solver took
-            self._sources += zip(cuts, factors, strict=True)
-
-    def _add_rows(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
-        m = len(edges)
-        columns = np.column_stack((self.tail[edges] * self.K + outputs, self.head[edges] * self.K + outputs))
-        values = np.column_stack((np.ones(m), -self.growth[edges]))
-        starts = np.arange(0, 2 * m, 2, dtype=np.int32)
-        self.program.add_rows(np.full(m, -np.inf), np.zeros(m), starts, columns.ravel(), values.ravel())
-        self.present[edges, outputs] = True
-        self._sources.append((edges, outputs))
+            self._cut_rows += range(self.program.n_rows - len(cuts), self.program.n_rows)
+            self._cut_factors += factors
 
     def solve(self, stop: Stop, is_enough: Callable[[Proof], bool]) -> MasterPoint:
         """Solve, adding violated mDP rows and unit-sum cuts until there are none or the dual is good enough."""
-        size, tolerance = self.n * self.K, self.options.tolerance
+        size = self.n * self.K
         unit_sum_rounds = self.options.unit_sum_rounds
         while True:
             solution = self.program.solve(stop=stop)
             if is_enough(self._proof(solution.row_dual)) or not solution.is_optimal or stop.is_due:
                 break
-            z = solution.x[:size].reshape(self.n, self.K)
-            violated = ~self.present & (z[self.tail] - self.growth[:, None] * z[self.head] > tolerance)
-            if violated.any():
-                self._add_rows(*np.nonzero(violated))
+            z = self.rows.matrix(solution.x)
+            if self.rows.add_violated(z, stop):
                 continue
             found = self._unit_sum_cuts(z) if unit_sum_rounds > 0 else []
             if not found:
@@ -189,7 +169,7 @@ class Master:
             self.add(found)
             unit_sum_rounds -= 1
         Z = np.zeros((self.component.n, self.K))
-        Z[self.boundary] = np.clip(solution.x[:size].reshape(self.n, self.K), 0.0, 1.0)
+        Z[self.boundary] = np.minimum(self.rows.matrix(solution.x), 1.0)
         return MasterPoint(Z, solution.x[size:] * self.scale, solution.is_optimal)
 
     def _unit_sum_cuts(self, z: NDArray[np.float64]) -> list[Cut]:
@@ -206,21 +186,11 @@ class Master:
 
     def _proof(self, row_dual: NDArray[np.float64]) -> Proof:
         """Sort the solver's row duals into those of cuts and those of mDP rows."""
-        parts: list[RowDuals] = []
-        weights: list[float] = []
-        row = self.n
-        for source, other in self._sources:
-            if isinstance(source, Cut):
-                weights.append(max(row_dual[row], 0.0) * float(other) if row < len(row_dual) else 0.0)
-                row += 1
-            else:
-                edges, outputs = source, other
-                y = np.maximum(-row_dual[row : row + len(edges)], 0.0) * self.scale
-                used = np.flatnonzero(y) if len(y) == len(edges) else np.zeros(0, dtype=np.int64)
-                tail, head = self.boundary[self.tail[edges[used]]], self.boundary[self.head[edges[used]]]
-                parts.append(RowDuals(tail, head, outputs[used], self.exponent[edges[used]], y[used]))
-                row += len(edges)
-        return Proof(np.array(weights, dtype=np.float64), joined(parts))
+        weights = np.zeros(len(self.cuts))
+        if len(row_dual) == self.program.n_rows:
+            weights = np.maximum(row_dual[self._cut_rows], 0.0) * self._cut_factors
+        rows = self.rows.duals(row_dual, self.scale)
+        return Proof(weights, replace(rows, tail=self.boundary[rows.tail], head=self.boundary[rows.head]))
 
 
 def _row_scale(row: NDArray[np.float64]) -> float:

@@ -13,20 +13,20 @@ import numpy as np
 
 from metricdp.errors import InputError, SolverError
 from metricdp.solve.answers import array_of
-from metricdp.solve.solvers.benders.cuts import Cut, cut_from_rows
-from metricdp.solve.solvers.benders.master import Proof
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.checkpoint import State
+from metricdp.solve.solvers.benders.cuts import Cut, cut_from_rows
+from metricdp.solve.solvers.benders.master import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from metricdp.solve.checkpoint import Checkpoint
+    from metricdp.solve.component import Component
     from metricdp.solve.solvers.benders.blocks import Block
     from metricdp.solve.solvers.benders.loop import Progress, Run
-    from metricdp.solve.checkpoint import Checkpoint
-    from metricdp.solve.components import Component
 
 ROWS = {"tail": np.int64, "head": np.int64, "output": np.int64, "y": np.float64}  # of a cut
 SOURCES_AT_ONCE = 256

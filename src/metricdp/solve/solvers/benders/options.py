@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from metricdp.errors import InputError
+from metricdp.partition import PARTITIONERS
 
 if TYPE_CHECKING:
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
 
 SMALLEST_FLOOR, LARGEST_FLOOR = 1e-9, 1e-6
 
@@ -19,6 +20,8 @@ class BendersOptions:
 
     Parameters
     ----------
+    partition, n_blocks, seed
+        How the records are divided: the partitioner, the number of blocks (chosen by default), and its seed.
     separator
         ``"one-sided"``: the boundary is a small vertex cover of the cut edges; ``"two-sided"``: the paper's definition.
     lazy_rows
@@ -47,6 +50,9 @@ class BendersOptions:
         Iterations after which to give up.
     """
 
+    partition: str = "k-m-dv"
+    n_blocks: int | None = None
+    seed: int = 0
     separator: str = "one-sided"
     lazy_rows: bool = True
     path_rows: str = "lazy"
@@ -61,6 +67,10 @@ class BendersOptions:
     max_iterations: int = 1000
 
     def __post_init__(self) -> None:
+        if self.partition not in PARTITIONERS:
+            raise InputError(f"unknown partitioner {self.partition!r}: choose one of {', '.join(PARTITIONERS)}")
+        if self.n_blocks is not None and self.n_blocks < 1:
+            raise InputError(f"n_blocks must be at least 1, got {self.n_blocks}")
         if self.separator not in ("one-sided", "two-sided"):
             raise InputError(f"unknown separator {self.separator!r}: choose one-sided or two-sided")
         if self.path_rows not in ("lazy", "initial", "none"):
@@ -73,9 +83,10 @@ class BendersOptions:
             raise InputError(f"the penalty must be positive, got {self.penalty}")
 
     @classmethod
-    def textbook(cls) -> Self:
-        """Give the paper's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, nothing else."""
+    def textbook(cls, **options: Any) -> Self:
+        """Return the paper's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, nothing else."""
         return cls(
+            **options,
             separator="two-sided",
             lazy_rows=False,
             path_rows="initial",

@@ -13,10 +13,11 @@ import numpy as np
 from metricdp.errors import InputError, SolverError
 from metricdp.solve import warm
 from metricdp.solve.answers import array_of, number_of, text_of
-from metricdp.solve.solvers.benders.cuts import Cut, bound_duals, cut_from_rows
 from metricdp.solve.bounds import RowDuals
 from metricdp.solve.duals import joined
+from metricdp.solve.lazy_rows import LARGEST_GROWTH, DirectedPairs, LazyRows
 from metricdp.solve.lp import LinearProgram
+from metricdp.solve.solvers.benders.cuts import Cut, bound_duals, cut_from_rows
 from metricdp.solve.stop import StoppedError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.blocks import Block, Bounds
     from metricdp.solve.stop import Stop
 
-LARGEST_GROWTH = 1e14
 FEASIBLE = 1e-7  # unit sums missed by less count as met
 ANOTHER_ALGORITHM = "ipx"
 KINDS = ("optimality", "feasibility")
@@ -102,12 +102,9 @@ class BlockModel:
         values = np.tile(np.concatenate((np.ones(self.K), [1.0, -1.0])), self.n)
         starts = np.arange(0, columns.size, self.K + 2, dtype=np.int32)
         self.program.add_rows(np.ones(self.n), np.ones(self.n), starts, columns.ravel(), values)
-        growth = np.exp(np.minimum(block.edge_exponents, 700.0))
-        needed = growth < min(1.0 / task.floor, LARGEST_GROWTH)
-        self.tail, self.head = block.tail[needed], block.head[needed]
-        self.exponent, self.growth = block.edge_exponents[needed], growth[needed]
-        self.present = np.zeros((len(self.tail), self.K), dtype=bool)
-        self.rows: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        edges = DirectedPairs(block.tail, block.head, block.edge_exponents)
+        edges = edges.below(min(1.0 / task.floor, LARGEST_GROWTH))
+        self.rows = LazyRows(self.program, edges, columns[:, : self.K], task.tolerance)
 
     def solve(self, task: BlockTask, stop: Stop) -> dict[str, Any]:
         """Solve for the boundary's rows ``task.z``; the answer is made of arrays, numbers and texts only."""
@@ -121,16 +118,17 @@ class BlockModel:
             costs = self.objective.ravel() if not is_ray else np.zeros(size)
             slack = penalty if not is_ray else 1.0
             self.program.set_costs(np.concatenate((costs, np.full(2 * self.n, slack))))
-            x, pi, duals = self._with_lazy_rows(task, stop)
-            missed = float(x[size:].sum())
+            found = self.rows.solve(stop)
+            if not found.is_optimal:
+                raise StoppedError(f"block {block.number} was broken off")
+            missed = float(found.solution.x[size:].sum())
             if task.is_elastic or is_ray or missed <= FEASIBLE:
                 break
             is_ray = True  # the paper's case C1: a ray of the dual, found as the dual of the least missed sum
-        Z = np.clip(x[:size].reshape(self.n, self.K), 0.0, None)
-        reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - pi[:, None]
-        rows = _rows(task, bounds, reduced, duals)
+        reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - found.solution.row_dual[: self.n, None]
+        rows = _rows(task, bounds, reduced, self.rows.duals(found.solution.row_dual))
         return {
-            "Z": Z,
+            "Z": found.Z,
             "missed": missed,
             "trouble": "",
             "kind": "feasibility" if is_ray else "optimality",
@@ -139,36 +137,6 @@ class BlockModel:
             "output": rows.output,
             "y": rows.y if is_ray else task.scale * rows.y,
         }
-
-    def _with_lazy_rows(self, task: BlockTask, stop: Stop) -> tuple[NDArray[np.float64], NDArray[np.float64], RowDuals]:
-        size = self.n * self.K
-        while True:
-            solution = self.program.solve(stop=stop)
-            if not solution.is_optimal:
-                raise StoppedError(f"block {task.block.number} was broken off")
-            Z = solution.x[:size].reshape(self.n, self.K)
-            violated = ~self.present & (Z[self.tail] - self.growth[:, None] * Z[self.head] > task.tolerance)
-            if not violated.any():
-                break
-            self._add(*np.nonzero(violated))
-        y = np.maximum(-solution.row_dual[self.n :], 0.0)
-        edges = np.concatenate([e for e, _ in self.rows]) if self.rows else np.zeros(0, dtype=np.int64)
-        outputs = np.concatenate([k for _, k in self.rows]) if self.rows else np.zeros(0, dtype=np.int64)
-        used = np.flatnonzero(y)
-        duals = RowDuals(
-            self.tail[edges[used]], self.head[edges[used]], outputs[used], self.exponent[edges[used]], y[used]
-        )
-        return solution.x, solution.row_dual[: self.n], duals
-
-    def _add(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
-        m = len(edges)
-        columns = np.column_stack((self.tail[edges] * self.K + outputs, self.head[edges] * self.K + outputs))
-        values = np.column_stack((np.ones(m), -self.growth[edges]))
-        self.program.add_rows(
-            np.full(m, -np.inf), np.zeros(m), np.arange(0, 2 * m, 2, dtype=np.int32), columns.ravel(), values.ravel()
-        )
-        self.present[edges, outputs] = True
-        self.rows.append((edges, outputs))
 
 
 def _rows(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: RowDuals) -> RowDuals:

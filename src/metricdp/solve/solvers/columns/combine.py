@@ -13,10 +13,10 @@ import numpy as np
 
 from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.solve.component import Component
 from metricdp.solve.solvers.columns.kernels import starting_columns
 from metricdp.solve.solvers.columns.master import ColumnMaster
 from metricdp.solve.solvers.columns.pool import ColumnPool
-from metricdp.solve.components import Component
 from metricdp.solve.stop import Stop
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
 BLOCK = 64  # records whose paths are searched for at once

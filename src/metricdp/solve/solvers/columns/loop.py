@@ -6,7 +6,7 @@ import math
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,22 +14,22 @@ from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.bounds import lower_bound
+from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.columns.kernels import starting_columns
 from metricdp.solve.solvers.columns.master import ColumnMaster
 from metricdp.solve.solvers.columns.memory import restore, store
+from metricdp.solve.solvers.columns.options import ColumnOptions
 from metricdp.solve.solvers.columns.patches import Patch, solve_patch
 from metricdp.solve.solvers.columns.pool import ColumnPool
 from metricdp.solve.solvers.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
 from metricdp.solve.solvers.columns.tight import tight_mechanism
-from metricdp.solve.components import ComponentSolution
 from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.checkpoint import Checkpoint
-    from metricdp.solve.solvers.columns.options import ColumnOptions
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
+    from metricdp.solve.contract import Context
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
@@ -66,89 +66,107 @@ class Progress:
         return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.best_bound)
 
 
-def solve_by_columns(
-    component: Component,
-    pieces: list[NDArray[np.int64]],
-    *,
-    options: ColumnOptions,
-    gap: float,
-    workers: Workers,
-    trace: Trace,
-    stop: Stop,
-    first: NDArray[np.float64] | None = None,
-    centre: NDArray[np.float64] | None = None,
-    known_bound: float = 0.0,
-    checkpoint: Checkpoint | None = None,
-) -> ComponentSolution:
-    """Solve one component by column generation.
+@register
+class Columns(Solver):
+    """Column generation.
 
-    It starts from ``pieces`` of the component that are solved apart, or around the unit-sum duals ``centre`` if another
-    solver has found some; and from the columns of the matrix ``first`` if there is one. ``known_bound`` is the lower
-    bound of that solver.
+    It starts from pieces of the component that are solved apart, or around the unit-sum duals of another solver; and
+    from the columns of what that solver found.
     """
-    run = _Run(component, options, workers, stop)
-    progress = Progress(known_bound=known_bound)
-    begin_run(run.name, stop)
-    try:
-        if first is not None:
-            run.try_mechanism(first, progress)
-        if checkpoint is None or not restore(checkpoint, run, progress):
-            if centre is None:
-                run.start(pieces, progress)
-            else:
-                run.start_around(centre, progress)
-            trace.add(stage="patches", component=component.number, patches=len(pieces), **run.figures(progress))
-            if checkpoint is not None:
-                store(checkpoint, run, progress, 0)
-        while progress.gap > gap and progress.round + 1 < options.max_rounds and not stop.is_due:
-            known = len(run.pool)
-            if not run.iterate(progress, trace):
-                break
-            if checkpoint is not None:
-                store(checkpoint, run, progress, known)
-            run.purge_if_crowded()
-    except SolverError as error:
-        # what was found so far is private and its gap is known: the run ends honestly
-        trace.add(stage="gave up", component=component.number, reason=str(error))
-    except StoppedError:
-        pass  # while something was being built
-    finally:
-        end_run(run.name)
-    return ComponentSolution(
-        run.raw if progress.Z is None else progress.Z,
-        progress.best_bound,
-        progress.gap <= gap,
-        progress.round + 1,
-        len(run.pool),
-        is_private=progress.Z is not None,
-    )
+
+    name: ClassVar[str] = "columns"
+    options_type: ClassVar[type] = ColumnOptions
+    limits: ClassVar[tuple[str, ...]] = ("max_rounds",)
+    is_checkpointed: ClassVar[bool] = True
+
+    def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
+        """Generate columns until the bounds meet."""
+        options, gap, trace, stop, checkpoint = (
+            self.options,
+            context.gap,
+            context.trace,
+            context.stop,
+            context.checkpoint,
+        )
+        run = ColumnRun(component, options, context.workers, stop)
+        progress = Progress(known_bound=incumbent.lower_bound)
+        reason, is_over = "", False
+        begin_run(run.name, stop)
+        try:
+            if incumbent.rows is not None:
+                run.try_mechanism(incumbent.rows, progress)
+            if checkpoint is None or not restore(checkpoint, run, progress):
+                n_pieces = 0
+                if incumbent.unit_duals is None:
+                    pieces = context.division.pieces(component, max(1, round(component.n / options.records_per_patch)))
+                    n_pieces = len(pieces)
+                    run.start(pieces, progress)
+                else:
+                    run.start_around(incumbent.unit_duals, progress)
+                trace.add(stage="patches", component=component.number, patches=n_pieces, **run.figures(progress))
+                if checkpoint is not None:
+                    store(checkpoint, run, progress, 0)
+            while progress.gap > gap and progress.round + 1 < options.max_rounds and not stop.is_due and not is_over:
+                known = len(run.pool)
+                is_over = not run.iterate(progress, trace)
+                if checkpoint is not None and not is_over:
+                    store(checkpoint, run, progress, known)
+                run.purge_if_crowded()
+        except SolverError as error:  # what was found so far is private and its gap is known
+            reason = str(error)
+        except StoppedError:
+            pass  # while something was being built
+        finally:
+            end_run(run.name)
+        return Incumbent(
+            progress.best_bound,
+            run.raw if progress.Z is None else progress.Z,
+            run.ended(progress, gap, reason),
+            is_private=progress.Z is not None,
+            iterations=incumbent.iterations + progress.round + 1,
+            cuts=len(run.pool),
+            reason=reason,
+        )
 
 
-def solve_by_kernels(
-    component: Component, *, workers: Workers, trace: Trace, stop: Stop, options: ColumnOptions
-) -> ComponentSolution:
-    """Give the best mixture of kernels, plateaus and the constant column, and its bound from one pricing."""
-    run = _Run(component, options, workers, stop)
-    progress = Progress()
-    is_complete = False
-    begin_run(run.name, stop)
-    try:
-        Z, duals = tight_mechanism(component) or run.best_mixture()
-        run.try_mechanism(Z, progress)
-        is_complete = run.price(duals, progress) is not None
-        trace.add(stage="kernel", component=component.number, **run.figures(progress))
-    except SolverError as error:
-        if not stop.is_due:
-            trace.add(stage="gave up", component=component.number, reason=str(error))
-    except StoppedError:
-        pass  # while something was being built
-    finally:
-        end_run(run.name)
-    Z = run.raw if progress.Z is None else progress.Z
-    return ComponentSolution(Z, progress.lower_bound, is_complete, 1, len(run.pool), is_private=progress.Z is not None)
+@register
+class Kernel(Solver):
+    """The best mixture of kernels, plateaus and the constant column, at once, with its bound from one pricing."""
+
+    name: ClassVar[str] = "kernel"
+
+    def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
+        """Mix kernels."""
+        stop = context.stop
+        run = ColumnRun(component, ColumnOptions(), context.workers, stop)
+        progress = Progress(known_bound=incumbent.lower_bound)
+        reason, is_done = "", False
+        begin_run(run.name, stop)
+        try:
+            Z, duals = tight_mechanism(component) or run.best_mixture()
+            run.try_mechanism(Z, progress)
+            is_done = run.price(duals, progress) is not None
+            context.trace.add(stage="kernel", component=component.number, **run.figures(progress))
+        except SolverError as error:
+            reason = "" if stop.is_due else str(error)
+        except StoppedError:
+            pass  # while something was being built
+        finally:
+            end_run(run.name)
+        ended = run.ended(progress, context.gap, reason)
+        own = Incumbent(
+            progress.best_bound,
+            run.raw if progress.Z is None else progress.Z,
+            Ended.STALLED if is_done and ended is Ended.USED_UP else ended,
+            is_private=progress.Z is not None,
+            iterations=1,
+            cuts=len(run.pool),
+            reason=reason,
+        )
+        return incumbent.followed_by(own, component)
 
 
-class _Run:
+class ColumnRun:
     """The pool, the master and the stabilisation."""
 
     def __init__(self, component: Component, options: ColumnOptions, workers: Workers, stop: Stop) -> None:
@@ -161,6 +179,14 @@ class _Run:
         self.last_pure = np.zeros(0)
         self.masters: list[ColumnMaster] = []
         self.raw = np.zeros(component.costs.shape)  # what was to be repaired last
+
+    def ended(self, progress: Progress, gap: float, reason: str) -> Ended:
+        """Return why the run ended; ``reason`` is what broke down."""
+        if progress.gap <= gap:
+            return Ended.REACHED
+        if reason:
+            return Ended.FAILED
+        return Ended.STOPPED if self.stop.is_due else Ended.USED_UP
 
     def build_master(self, progress: Progress) -> None:
         """Fill the pool with kernels and the like, and with the columns of the best mechanism so far."""
@@ -277,7 +303,7 @@ class _Run:
     def prove(self, proof: ConeDuals, progress: Progress) -> None:
         """Raise the lower bound to what the multipliers prove."""
         component = self.component
-        bound = lower_bound(component.costs, self.cone.duals(proof), cost_roundings=component.cost_roundings)
+        bound = lower_bound(component.costs, proof.rows_of(self.cone), cost_roundings=component.cost_roundings)
         if bound > progress.lower_bound:
             progress.lower_bound, progress.proof = bound, proof
 
@@ -297,7 +323,7 @@ class _Run:
 
     def keep(self, Z: NDArray[np.float64], progress: Progress) -> None:
         """Keep a private matrix if it is the best."""
-        loss = math.fsum((self.component.costs * Z).ravel()) * (1.0 + 2.0**-50)
+        loss = self.component.loss(Z)
         if loss < progress.upper_bound:
             progress.upper_bound, progress.Z = loss, Z
 

@@ -17,7 +17,7 @@ from metricdp.solve.solvers.direct import DirectOptions, solve_lp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
 PATCH_LP = DirectOptions(floor=1e-7, tolerance=1e-9)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, vstack
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
 
 NEGLIGIBLE = 1e-9  # entries below are left out of the master: the LP solver would drop them without a word
 

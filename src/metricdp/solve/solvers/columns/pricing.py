@@ -17,6 +17,7 @@ from metricdp.errors import StoppedError
 from metricdp.solve import warm
 from metricdp.solve.answers import array_of
 from metricdp.solve.bounds import RowDuals
+from metricdp.solve.lazy_rows import DirectedPairs, LazyRows
 from metricdp.solve.lp import LinearProgram
 
 if TYPE_CHECKING:
@@ -24,26 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
-LARGEST_EXPONENT = 20.7  # a row with a larger factor than 1e9 binds on nothing that the master could see
+LARGEST_GROWTH = 1e9  # a row with a larger factor binds on nothing that the master could see
 TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Cone:
-    """The rows of the cone: ``v[tail] <= exp(exponent) v[head]``, both directions of every pair."""
-
-    n: int
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    exponent: NDArray[np.float64]
-
-    def duals(self, proof: ConeDuals) -> RowDuals:
-        """Return the multipliers with the rows that they belong to."""
-        rows = proof.rows
-        return RowDuals(self.tail[rows], self.head[rows], proof.outputs, self.exponent[rows], proof.y)
 
 
 @dataclass(frozen=True)
@@ -64,26 +50,28 @@ class ConeDuals:
         )
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], cone: Cone, n_outputs: int) -> ConeDuals:
+    def read(cls, stored: Mapping[str, Any], cone: DirectedPairs, n_outputs: int) -> ConeDuals:
         """Check multipliers that were stored."""
-        rows = array_of(stored, "rows", np.int64, (None,), low=0, high=len(cone.tail) - 1)
+        rows = array_of(stored, "rows", np.int64, (None,), low=0, high=len(cone) - 1)
         return cls(
             rows,
             array_of(stored, "outputs", np.int64, rows.shape, low=0, high=n_outputs - 1),
             array_of(stored, "y", np.float64, rows.shape),
         )
 
+    def rows_of(self, cone: DirectedPairs) -> RowDuals:
+        """Return the multipliers with the rows that they belong to."""
+        rows = self.rows
+        return RowDuals(cone.tail[rows], cone.head[rows], self.outputs, cone.exponent[rows], self.y)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what to store."""
         return {"rows": self.rows, "outputs": self.outputs, "y": self.y}
 
 
-def cone_of(component: Component) -> Cone:
-    """Give the rows of a component's cone, without those that bind on nothing."""
-    i, j = component.graph.pairs.T.astype(np.int64)
-    exponent = component.epsilon * np.tile(component.graph.distances, 2)
-    needed = exponent < LARGEST_EXPONENT
-    return Cone(component.n, np.concatenate((i, j))[needed], np.concatenate((j, i))[needed], exponent[needed])
+def cone_of(component: Component) -> DirectedPairs:
+    """Return the rows of a component's cone, without those that bind on nothing."""
+    return DirectedPairs.of(component.graph, component.epsilon, largest=LARGEST_GROWTH)
 
 
 @dataclass(frozen=True)
@@ -96,14 +84,14 @@ class PriceTask:
 
     run: str
     output: int
-    cone: Cone
+    cone: DirectedPairs
     objective: NDArray[np.float64]  # (c_k - y) / scale
     scale: float
     seconds: float
 
 
 def price_tasks(
-    run: str, component: Component, cone: Cone, unit_duals: NDArray[np.float64], stop: Stop
+    run: str, component: Component, cone: DirectedPairs, unit_duals: NDArray[np.float64], stop: Stop
 ) -> list[PriceTask]:
     """Return the pricing problems of all outputs at given unit-sum duals."""
     objective = (component.costs - unit_duals[:, None]) / component.scale
@@ -127,8 +115,8 @@ class PriceAnswer:
     @classmethod
     def of(cls, task: PriceTask, answer: dict[str, Any]) -> PriceAnswer:
         """Check what `price_output` answered, maybe elsewhere; the reduced cost is computed here."""
-        column = array_of(answer, "column", np.float64, (task.cone.n,), low=0.0, high=1.0)
-        rows = array_of(answer, "rows", np.int64, (None,), low=0, high=len(task.cone.tail) - 1)
+        column = array_of(answer, "column", np.float64, task.objective.shape, low=0.0, high=1.0)
+        rows = array_of(answer, "rows", np.int64, (None,), low=0, high=len(task.cone) - 1)
         y = array_of(answer, "y", np.float64, rows.shape)
         return cls(task.output, column, float(task.objective @ column) * task.scale, rows, y)
 
@@ -137,38 +125,18 @@ class PriceModel:
     """The warm LP of one output."""
 
     def __init__(self, task: PriceTask) -> None:
-        cone = task.cone
-        self.program = LinearProgram(task.objective, np.zeros(cone.n), np.ones(cone.n), tolerance=TOLERANCE)
-        self.growth = np.exp(cone.exponent)
-        self.present = np.zeros(len(cone.tail), dtype=bool)
-        self.rows: list[NDArray[np.int64]] = []
+        n = len(task.objective)
+        self.program = LinearProgram(task.objective, np.zeros(n), np.ones(n), tolerance=TOLERANCE)
+        self.rows = LazyRows(self.program, task.cone, np.arange(n)[:, None], TOLERANCE)
 
     def solve(self, task: PriceTask, stop: Stop) -> dict[str, Any]:
         """Price at the task's objective; the answer is made of arrays only."""
-        cone = task.cone
         self.program.set_costs(task.objective)
-        while True:
-            solution = self.program.solve(stop=stop)
-            if not solution.is_optimal:
-                raise StoppedError(f"the price of output {task.output} was broken off")
-            v = np.clip(solution.x, 0.0, 1.0)
-            violated = np.flatnonzero(~self.present & (v[cone.tail] - self.growth * v[cone.head] > TOLERANCE))
-            if len(violated) == 0:
-                break
-            self._add(cone, violated)
-        rows = np.concatenate(self.rows) if self.rows else np.zeros(0, dtype=np.int64)
-        y = np.maximum(-solution.row_dual, 0.0) * task.scale
-        used = np.flatnonzero(y) if len(y) == len(rows) else np.zeros(0, dtype=np.int64)
-        return {"column": v, "rows": rows[used], "y": y[used]}
-
-    def _add(self, cone: Cone, rows: NDArray[np.int64]) -> None:
-        m = len(rows)
-        columns = np.column_stack((cone.tail[rows], cone.head[rows])).ravel().astype(np.int32)
-        values = np.column_stack((np.ones(m), -self.growth[rows])).ravel()
-        starts = np.arange(0, 2 * m, 2, dtype=np.int32)
-        self.program.add_rows(np.full(m, -np.inf), np.zeros(m), starts, columns, values)
-        self.present[rows] = True
-        self.rows.append(rows)
+        found = self.rows.solve(stop)
+        if not found.is_optimal:
+            raise StoppedError(f"the price of output {task.output} was broken off")
+        rows, _, y = self.rows.multipliers(found.solution.row_dual, task.scale)
+        return {"column": np.minimum(found.Z[:, 0], 1.0), "rows": rows, "y": y}
 
 
 def price_output(task: PriceTask) -> dict[str, Any]:

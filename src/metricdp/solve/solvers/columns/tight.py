@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
 
 
 UP_TO = 1_000  # records: the systems are dense

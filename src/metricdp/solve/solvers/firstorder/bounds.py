@@ -18,7 +18,6 @@ from metricdp.solve.solvers.firstorder.tiles import WIDTH, lowest_bit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
     from metricdp.solve.solvers.firstorder.iterate import Iteration
 
 UNIT = 2.0**-53
@@ -35,11 +34,6 @@ def certified_bound(iteration: Iteration) -> float:
         return 0.0
     # losses are not negative, so neither is any expected loss
     return max(0.0, math.nextafter(math.fsum(least), -math.inf))
-
-
-def loss_rounded_up(component: Component, Z: NDArray[np.float64]) -> float:
-    """Return a number that is never below the loss of a matrix."""
-    return math.fsum((component.costs * Z).sum(axis=1)) * (1.0 + 2.0**-40)
 
 
 def _problem_of(iteration: Iteration) -> tuple[Any, ...]:

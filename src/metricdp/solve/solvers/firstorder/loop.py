@@ -11,31 +11,27 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from metricdp.errors import StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import private_matrix
-from metricdp.solve.components import ComponentSolution
-from metricdp.solve.solvers.firstorder.bounds import certified_bound, loss_rounded_up, most_violated, unit_duals
+from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.solve.forecast import Forecast
+from metricdp.solve.solvers.firstorder.bounds import certified_bound, most_violated, unit_duals
 from metricdp.solve.solvers.firstorder.iterate import Iteration
 from metricdp.solve.solvers.firstorder.memory import restore, store
 from metricdp.solve.solvers.firstorder.network import Network, first_edges
-from metricdp.solve.solvers.firstorder.options import stretch_for
+from metricdp.solve.solvers.firstorder.options import FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.firstorder.polish import Polisher
-from metricdp.solve.forecast import Forecast
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.checkpoint import Checkpoint
-    from metricdp.solve.components import Component
-    from metricdp.solve.executor import Workers
-    from metricdp.solve.solvers.firstorder.options import FirstOrderOptions
-    from metricdp.solve.result import Trace
-    from metricdp.solve.stop import Stop
+    from metricdp.solve.component import Component
+    from metricdp.solve.contract import Context
 
 FIRST_CHECK, NEXT_CHECK = 40, 1.2  # steps before the first bound, and the factor to the next
 WEIGHTS = (0.3, 2.0)
@@ -50,6 +46,7 @@ VIOLATED = 1e-5  # probability
 STALLED = 0.02  # of the gap: progress of a bound over a doubling of the steps that is none
 LAST_REPAIR = 1.3  # of the seconds of the repair before: what is left of the time for the last one
 INSURED_AFTER = 0.6  # of the time limit: with less of it left and no private matrix, the first repair does not wait
+TAKEN_APART_UP_TO = 20_000_000  # pairs times outputs
 JUDGE_AFTER = 6_000  # steps after which it can be told how many more are needed
 
 
@@ -71,51 +68,56 @@ class Progress:
         return 1.0 if self.Z is None else relative_gap(self.upper_bound, self.lower_bound)
 
 
-def solve_by_first_order(
-    component: Component,
-    *,
-    options: FirstOrderOptions,
-    gap: float,
-    workers: Workers,
-    trace: Trace,
-    stop: Stop,
-    checkpoint: Checkpoint | None = None,
-    start: ComponentSolution | None = None,
-    most_steps: float = math.inf,
-) -> ComponentSolution:
-    """Solve one component by first-order iterations; what ``start`` found is the best so far.
+@register
+class FirstOrder(Solver):
+    """Matrix-free iterations, for whole cities.
 
     They end early when it looks as if the gap needed more than ``most_steps`` of them.
     """
-    size = component.graph.n_pairs * component.n_outputs
-    polisher = Polisher(component, workers, stop) if size <= options.polish_up_to else None
-    run = Run(component, options, polisher, gap=gap, trace=trace, stop=stop, most_steps=most_steps)
-    if start is not None:
-        run.take(start)
-    if checkpoint is not None:
-        restore(checkpoint, run.iteration, run.progress)
-        run.keep_pace()
-    run.repaired_at = run.iteration.steps
-    try:
-        while not run.is_done() and run.has_time():
-            run.advance()
-            run.check()
-            if checkpoint is not None:
-                store(checkpoint, run.iteration, run.progress)
-    finally:
-        if polisher is not None:
-            polisher.forget()
-    progress = run.progress
-    if progress.gap > gap and not run.is_repaired:
-        run.repair()
-    return ComponentSolution(
-        run.raw_rows() if progress.Z is None else progress.Z,
-        progress.lower_bound,
-        progress.gap <= gap or run.is_stalled,
-        run.iteration.steps,
-        unit_duals=None if stop.is_due else unit_duals(run.iteration),
-        is_private=progress.Z is not None,
-    )
+
+    name: ClassVar[str] = "first-order"
+    options_type: ClassVar[type] = FirstOrderOptions
+    limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
+    is_checkpointed: ClassVar[bool] = True
+    most_steps: float = math.inf
+
+    def takes_all_at_once(self, component: Component) -> bool:
+        """Say whether the problem is too large to be taken apart: no part of its graph is copied then."""
+        return component.graph.n_pairs * component.n_outputs > TAKEN_APART_UP_TO
+
+    def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
+        """Iterate from everybody's cheapest output; what is known already is the best so far."""
+        options, stop = self.options, context.stop
+        size = component.graph.n_pairs * component.n_outputs
+        polisher = Polisher(component, context.workers, stop) if size <= options.polish_up_to else None
+        run = Run(component, options, polisher, context, most_steps=self.most_steps)
+        run.take(incumbent)
+        checkpoint = context.checkpoint
+        if checkpoint is not None:
+            restore(checkpoint, run.iteration, run.progress)
+            run.keep_pace()
+        run.repaired_at = run.iteration.steps
+        try:
+            while not run.is_done() and run.has_time():
+                run.advance()
+                run.check()
+                if checkpoint is not None:
+                    store(checkpoint, run.iteration, run.progress)
+        finally:
+            if polisher is not None:
+                polisher.forget()
+        progress = run.progress
+        if progress.gap > context.gap and not run.is_repaired:
+            run.repair()
+        own = Incumbent(
+            progress.lower_bound,
+            run.raw_rows() if progress.Z is None else progress.Z,
+            run.ended(),
+            is_private=progress.Z is not None,
+            unit_duals=None if stop.is_due else unit_duals(run.iteration),
+            iterations=run.iteration.steps,
+        )
+        return incumbent.followed_by(own, component)
 
 
 class Run:
@@ -126,14 +128,13 @@ class Run:
         component: Component,
         options: FirstOrderOptions,
         polisher: Polisher | None,
+        context: Context,
         *,
-        gap: float,
-        trace: Trace,
-        stop: Stop,
         most_steps: float = math.inf,
     ) -> None:
         self.polisher, self.most_steps = polisher, most_steps
-        self.component, self.options, self.gap, self.trace, self.stop = component, options, gap, trace, stop
+        self.component, self.options = component, options
+        self.gap, self.trace, self.stop = gap, trace, stop = context.gap, context.trace, context.stop
         stretch = stretch_for(gap, options)
         begin = time.perf_counter()
         network = Network(component, first_edges(component.graph, stretch, is_over=lambda: stop.is_due))
@@ -159,10 +160,19 @@ class Run:
             edge_seconds=round(time.perf_counter() - begin, 4),
         )
 
-    def take(self, start: ComponentSolution) -> None:
-        """Begin with the bounds of another solver, its matrix repaired like our own."""
-        self.progress.lower_bound = max(self.progress.lower_bound, start.lower_bound)
-        self.repair(start.Z)
+    def take(self, known: Incumbent) -> None:
+        """Begin with the bound of another solver, its matrix repaired like our own."""
+        self.progress.lower_bound = max(self.progress.lower_bound, known.lower_bound)
+        if known.rows is not None:
+            self.repair(known.rows)
+
+    def ended(self) -> Ended:
+        """Return why the iterations ended."""
+        if self.progress.gap <= self.gap:
+            return Ended.REACHED
+        if self.is_stalled:
+            return Ended.STALLED
+        return Ended.USED_UP if self._is_used_up() else Ended.STOPPED
 
     def keep_pace(self) -> None:
         """Let nothing have been done more often than is due after so many steps, whatever a checkpoint says."""
@@ -177,8 +187,10 @@ class Run:
 
     def is_done(self) -> bool:
         """Whether the gap is reached, or cannot be reached by going on."""
-        is_over = self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
-        return self.progress.gap <= self.gap or is_over or self.is_stalled
+        return self.progress.gap <= self.gap or self._is_used_up() or self.is_stalled
+
+    def _is_used_up(self) -> bool:
+        return self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
 
     def _is_too_slow(self) -> bool:
         """Whether the gap, which falls like one over the steps, would need more of them than are allowed."""
@@ -278,7 +290,7 @@ class Run:
         before = max((value for steps, value in self.bounds if 2 * steps <= self.iteration.steps), default=0.0)
         if bound - before > NEARLY_MET * self.gap * bound:
             return False
-        raw = loss_rounded_up(self.component, self.raw_rows())
+        raw = self.component.loss(self.raw_rows())
         return raw - bound <= self.gap * raw
 
     def raw_rows(self) -> NDArray[np.float64]:
@@ -299,7 +311,7 @@ class Run:
             )
         except StoppedError:
             return
-        loss = loss_rounded_up(self.component, Z)
+        loss = self.component.loss(Z)
         if rows is None:
             self.own_loss = min(self.own_loss, loss)
         if loss < self.progress.upper_bound:

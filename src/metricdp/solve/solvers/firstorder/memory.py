@@ -15,7 +15,7 @@ from metricdp.solve.answers import array_of
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.checkpoint import State
 from metricdp.solve.solvers.columns.pricing import ConeDuals, cone_of
-from metricdp.solve.solvers.firstorder.bounds import certified_bound, loss_rounded_up
+from metricdp.solve.solvers.firstorder.bounds import certified_bound
 from metricdp.solve.solvers.firstorder.iterate import Iteration
 from metricdp.solve.solvers.firstorder.network import Network
 from metricdp.solve.solvers.firstorder.tiles import WIDTH
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.checkpoint import Checkpoint
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
     from metricdp.solve.solvers.firstorder.loop import Progress
 
 MULTIPLIERS = ("tile", "edge", "multipliers", "chosen", "order")
@@ -79,7 +79,7 @@ def restore(checkpoint: Checkpoint, iteration: Iteration, progress: Progress) ->
             progress.lower_bound, progress.proof = bound, state.proof
     Z = state.arrays.get("Z")
     if Z is not None and component.is_private(Z):
-        progress.upper_bound, progress.Z = loss_rounded_up(component, Z), Z
+        progress.upper_bound, progress.Z = component.loss(Z), Z
     return True
 
 
@@ -88,7 +88,7 @@ def _bound(proof: Mapping[str, NDArray[Any]], iteration: Iteration) -> float:
     component = iteration.network.component
     if "multipliers" not in proof:
         cone = cone_of(component)
-        duals = cone.duals(ConeDuals.read(proof, cone, component.n_outputs))
+        duals = ConeDuals.read(proof, cone, component.n_outputs).rows_of(cone)
         return lower_bound(component.costs, duals, cost_roundings=component.cost_roundings)
     network, Y = _multipliers(proof, component)
     earlier = Iteration(network, float(iteration.weight))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.metric.graph import MdpGraph
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
 
 LARGEST_EXPONENT = 30.0  # a factor exp(-30) is below what float32 rows can show
 SORT_OUTPUTS_UP_TO = 4_000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from metricdp.solve.components import Component
+    from metricdp.solve.component import Component
     from metricdp.solve.executor import Workers
     from metricdp.solve.stop import Stop
 
@@ -46,7 +46,7 @@ class Polisher:
     def bound(self, proof: ConeDuals) -> float:
         """Return the lower bound that multipliers prove."""
         component = self.component
-        return lower_bound(component.costs, self.cone.duals(proof), cost_roundings=component.cost_roundings)
+        return lower_bound(component.costs, proof.rows_of(self.cone), cost_roundings=component.cost_roundings)
 
     def forget(self) -> None:
         """Drop the warm models."""

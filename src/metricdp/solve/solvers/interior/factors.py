@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class Pattern:
         a, b = high[own] - block.first, low[own] - block.start
         inside = np.flatnonzero(low[own] >= block.first)
         # the lower half of the block itself is enough, but its mirror makes the block whole
-        places = np.concatenate((a * block.width + b, (low[own[inside]] - block.first) * block.width + high[own[inside]] - block.start))
+        places = np.concatenate(
+            (a * block.width + b, (low[own[inside]] - block.first) * block.width + high[own[inside]] - block.start)
+        )
         columns = np.unique(low[own])
         below = [
             c
@@ -129,7 +131,10 @@ def _inverse_factors(
         L, product = np.zeros((q, r, below)), np.zeros((q, r, below))
         for c in entries.below:
             other, X = pattern.blocks[c], inverse[c]
-            part, own = slice(other.start - block.start, other.end - block.start), slice(other.first - block.start, other.end - block.start)
+            part, own = (
+                slice(other.start - block.start, other.end - block.start),
+                slice(other.first - block.start, other.end - block.start),
+            )
             L[:, :, own] = np.matmul(H[:, :, part], X.swapaxes(1, 2))
             product[:, :, part] += np.matmul(L[:, :, own], X)
         rest = H[:, :, below:] - np.matmul(L, L.swapaxes(1, 2)) if below else H

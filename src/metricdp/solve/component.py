@@ -1,16 +1,16 @@
-"""What every solver shares: one component's problem, and what is found for it."""
+"""One component of a problem: what a solver is given."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.solve.bounds import RowDuals, lower_bound
-
 PRIVATE_WITHIN = 1e-9  # relative: what rounding can do to a private matrix
 COLUMNS_AT_ONCE = 256
+LOSS_ROUNDING = 2.0**-40  # relative: above what summing the products of a loss can have lost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +34,8 @@ class Component:
         How many roundings each cost may carry.
     number
         Its place among the components, for names of files and in the trace.
+    groups
+        The numbers of its records among all merged records of the problem; by default 0 to n - 1.
     """
 
     costs: NDArray[np.float64]
@@ -41,6 +43,7 @@ class Component:
     epsilon: float
     cost_roundings: int = 1
     number: int = 0
+    groups: NDArray[np.int64] | None = None
 
     @property
     def n(self) -> int:
@@ -57,6 +60,15 @@ class Component:
         """The largest difference between two losses of a record: the objective is divided by it for the LP solver."""
         return float(np.ptp(self.costs, axis=1).max()) or 1.0
 
+    @property
+    def members(self) -> NDArray[np.int64]:
+        """The numbers of its records among all merged records of the problem."""
+        return np.arange(self.n) if self.groups is None else self.groups
+
+    def loss(self, rows: NDArray[np.float64]) -> float:
+        """Return a number that is never below the loss of ``rows``."""
+        return math.fsum((self.costs * rows).sum(axis=1)) * (1.0 + LOSS_ROUNDING)
+
     def is_private(self, Z: NDArray[np.float64]) -> bool:
         """Say whether a matrix from outside is a private mechanism, up to rounding: its closure is then itself."""
         if Z.dtype != np.float64 or Z.shape != self.costs.shape or not (np.isfinite(Z) & (Z >= 0.0)).all():
@@ -68,26 +80,3 @@ class Component:
             if (self.graph.closure(some, self.epsilon) > some * (1.0 + PRIVATE_WITHIN)).any():
                 return False
         return True
-
-
-@dataclass(frozen=True)
-class ComponentSolution:
-    """What a solver found for one component: a matrix that is not trusted yet, and a valid lower bound.
-
-    ``unit_duals`` are what a solver takes for the duals of the unit sums, for another one to start from;
-    ``is_private`` says that the matrix has been repaired, so that it is private up to rounding.
-    """
-
-    Z: NDArray[np.float64]
-    lower_bound: float
-    is_complete: bool
-    iterations: int
-    cuts: int = 0
-    unit_duals: NDArray[np.float64] | None = None
-    is_private: bool = False
-
-    @classmethod
-    def nothing(cls, component: Component) -> ComponentSolution:
-        """Return what is known without any solver: no matrix, and the bound of records that are alone."""
-        bound = lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings)
-        return cls(np.zeros(component.costs.shape), bound, is_complete=False, iterations=0)

@@ -1,0 +1,96 @@
+"""Every component by one solver, and what they found put together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.errors import StoppedError
+from metricdp.solve.bounds import RowDuals, lower_bound
+from metricdp.solve.contract import Ended, Incumbent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.component import Component
+    from metricdp.solve.contract import Context, Solver
+    from metricdp.solve.merged import Merged
+
+
+@dataclass(frozen=True)
+class Found:
+    """The components' matrices put together, a bound on the whole, and how each ended.
+
+    ``unfinished`` marks merged records of components that a limit or a failure ended.
+    """
+
+    Z: NDArray[np.float64]
+    lower_bound: float
+    unfinished: NDArray[np.bool_]
+    ended: frozenset[Ended]
+    iterations: int
+    cuts: int
+    is_private: bool  # up to rounding
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was no limit that kept the gap from being reached."""
+        return Ended.FAILED in self.ended or not self.ended & {Ended.STOPPED, Ended.USED_UP}
+
+
+def solve_components(
+    solver: Solver, merged: Merged, context: Context, *, start: NDArray[np.float64] | None = None
+) -> Found:
+    """Solve every component, small ones first; ``start`` are rows of all merged records to begin with."""
+    whole = merged.whole()
+    if solver.takes_all_at_once(whole):
+        found = _solved(solver, whole, context, start)
+        unfinished = np.full(whole.n, _is_unfinished(found))
+        rows = np.zeros(whole.costs.shape) if found.rows is None else found.rows
+        ended = frozenset((found.ended,))
+        return Found(rows, found.lower_bound, unfinished, ended, found.iterations, found.cuts, found.is_private)
+    graph, costs = merged.graph, merged.costs
+    Z = np.zeros(costs.shape)
+    unfinished = np.zeros(graph.n, dtype=bool)
+    # a component of one record puts all its mass on its cheapest output
+    alone = np.array([rows[0] for rows in graph.components if len(rows) == 1], dtype=np.int64)
+    Z[alone, costs[alone].argmin(axis=1)] = 1.0
+    bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=merged.cost_roundings)] if len(alone) else []
+    iterations, cuts, is_private, ended = 0, 0, True, set()
+    sizes = {number: len(rows) for number, rows in enumerate(graph.components) if len(rows) > 1}
+    for number in sorted(sizes, key=sizes.__getitem__):
+        component = merged.component(number)
+        found = _solved(solver, component, context, None if start is None else start[component.members])
+        if found.rows is not None:
+            Z[component.members] = found.rows
+        is_private &= found.is_private
+        unfinished[component.members] = _is_unfinished(found)
+        bounds.append(found.lower_bound)
+        iterations, cuts = max(iterations, found.iterations), cuts + found.cuts
+        ended.add(found.ended)
+    bound = max(0.0, math.nextafter(math.fsum(bounds), -math.inf))
+    return Found(Z, bound, unfinished, frozenset(ended), iterations, cuts, is_private)
+
+
+def _solved(solver: Solver, component: Component, context: Context, start: NDArray[np.float64] | None) -> Incumbent:
+    known = Incumbent.nothing(component)
+    if start is not None:
+        known = Incumbent(known.lower_bound, start)
+    try:
+        found = solver.run(component, known, context)
+    except StoppedError:  # while something was being built
+        found = known
+    if found.lower_bound < known.lower_bound:
+        found = known.followed_by(found, component)
+    if found.ended is Ended.FAILED:
+        context.trace.add(
+            stage="gave up", component=component.number, records=component.n, method=solver.name, reason=found.reason
+        )
+    return found
+
+
+def _is_unfinished(found: Incumbent) -> bool:
+    return found.ended in (Ended.STOPPED, Ended.USED_UP, Ended.FAILED)

@@ -1,0 +1,188 @@
+"""What every solver is: a name, options of its own, and ``run(component, incumbent, context) -> incumbent``.
+
+A solver registers itself (`register`), and its module is named in `metricdp.solve.solvers`: nothing else has to know it.
+Repair and certification are not its business, and nothing that it returns is trusted: the matrix is repaired and certified, and
+the lower bound must come from multipliers by the formula of `metricdp.solve.bounds`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from metricdp.errors import InputError
+from metricdp.mechanism.mechanism import relative_gap
+from metricdp.solve.bounds import RowDuals, lower_bound
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.partition import Partition
+    from metricdp.solve.checkpoint import Checkpoint
+    from metricdp.solve.component import Component
+    from metricdp.solve.division import Division
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.result import Trace
+    from metricdp.solve.stop import Stop
+
+
+class Ended(enum.Enum):
+    """Why a solver ended."""
+
+    REACHED = "the gap is reached"
+    STOPPED = "a time limit or the user ended it"
+    USED_UP = "the iterations that were allowed are used up"
+    STALLED = "it has done all that it can"
+    FAILED = "it broke down"
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """What is known of a component, and what one solver hands to the next.
+
+    ``rows`` are a matrix (n, K) or None; ``is_private`` says that they are repaired, so that they are private up to
+    rounding. ``unit_duals`` are what a solver takes for the duals of the unit sums. ``ended`` says why the last
+    solver ended, ``reason`` with the words of what broke down.
+    """
+
+    lower_bound: float
+    rows: NDArray[np.float64] | None = None
+    ended: Ended = Ended.STOPPED
+    is_private: bool = False
+    unit_duals: NDArray[np.float64] | None = None
+    iterations: int = 0
+    cuts: int = 0
+    reason: str = ""
+
+    @classmethod
+    def nothing(cls, component: Component) -> Self:
+        """Return what is known without any solver: no rows, and the bound of records that are alone."""
+        return cls(lower_bound(component.costs, RowDuals.none(), cost_roundings=component.cost_roundings))
+
+    def loss(self, component: Component) -> float:
+        """Return a number that is never below the loss of the rows; infinity if there are none."""
+        return math.inf if self.rows is None else component.loss(self.rows)
+
+    def gap(self, component: Component) -> float:
+        """Return the relative gap between loss and bound; 1 if there are no rows."""
+        return 1.0 if self.rows is None else relative_gap(self.loss(component), self.lower_bound)
+
+    def followed_by(self, later: Incumbent, component: Component) -> Incumbent:
+        """Return what another solver made of this: the better rows, the better bound, all that was counted."""
+        keeps_rows = self.is_private and (not later.is_private or self.loss(component) < later.loss(component))
+        best = self if keeps_rows else later
+        return replace(
+            later,
+            rows=best.rows,
+            is_private=best.is_private,
+            lower_bound=max(self.lower_bound, later.lower_bound),
+            iterations=self.iterations + later.iterations,
+            cuts=self.cuts + later.cuts,
+        )
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run gives to every solver."""
+
+    gap: float
+    workers: Workers
+    trace: Trace
+    stop: Stop
+    division: Division
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Options of a method that has none."""
+
+
+class Solver(ABC):
+    """One way to solve a component.
+
+    Attributes
+    ----------
+    name
+        What ``method=`` calls it.
+    options_type
+        A frozen dataclass with its options and their defaults.
+    limits
+        Names of options that only say when to give up: a checkpoint can be resumed with other ones.
+    is_checkpointed
+        Whether it writes to ``context.checkpoint``.
+    partition
+        The division of the records that it works with, if it has one; for the result.
+    """
+
+    name: ClassVar[str]
+    options_type: ClassVar[type] = NoOptions
+    limits: ClassVar[tuple[str, ...]] = ()
+    is_checkpointed: ClassVar[bool] = False
+    partition: Partition | None = None
+
+    def __init__(self, options: Any = None) -> None:
+        if options is not None and type(options) is not self.options_type:
+            raise InputError(_wrong_options(self, options))
+        self.options = self.options_type() if options is None else options
+
+    def prepare(self, context: Context) -> None:
+        """Do what concerns all components, before the first is solved."""
+
+    def takes_all_at_once(self, component: Component) -> bool:
+        """Say whether all components are to be solved as this one, which holds them all."""
+        return False
+
+    @abstractmethod
+    def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
+        """Solve a component with at least two records, all distances positive, from what is known of it."""
+
+    def identity(self) -> Any:
+        """Return the options without those that only say when to give up."""
+        defaults = self.options_type()
+        return replace(self.options, **{name: getattr(defaults, name) for name in self.limits})
+
+
+_registered: dict[str, type[Solver]] = {}
+
+
+def register(solver: type[Solver]) -> type[Solver]:
+    """Make a solver known by its name."""
+    if solver.name in _registered:
+        raise InputError(f"there is a solver named {solver.name!r} already: choose another name")
+    _registered[solver.name] = solver
+    return solver
+
+
+def forget(name: str) -> None:
+    """Drop a solver that was registered."""
+    del _registered[name]
+
+
+def methods() -> tuple[str, ...]:
+    """Return the names of all solvers, in the order in which they were registered."""
+    return tuple(_registered)
+
+
+def solver_for(method: str, options: Any = None) -> Solver:
+    """Return the solver of a name with its options; those of another method are refused."""
+    if method not in _registered:
+        raise InputError(f"unknown method {method!r}: choose one of {', '.join(methods())}")
+    return _registered[method](options)
+
+
+def _wrong_options(solver: Solver, options: Any) -> str:
+    own = solver.options_type
+    whose = next((one.name for one in _registered.values() if one.options_type is type(options)), None)
+    takes = f"takes {own.__name__}" if fields(own) else "takes no options"
+    if whose is None:
+        return f"the method {solver.name!r} {takes}, got {type(options).__name__}"
+    return (
+        f"{type(options).__name__} belong to the method {whose!r}, and {solver.name!r} {takes}: name the method that they "
+        "are for, or leave them out"
+    )

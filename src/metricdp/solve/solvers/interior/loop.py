@@ -1,0 +1,181 @@
+"""An interior point method by outputs: few iterations whose cost is known beforehand, for small gaps at any privacy.
+
+Outputs meet only in the unit sums, so that a Newton step needs one matrix with the graph's pattern per output, and one dense
+matrix of the unit sums. Every iterate is strictly private up to rounding, and its multipliers give a valid lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from threadpoolctl import threadpool_limits
+
+from metricdp.errors import InputError, StoppedError
+from metricdp.mechanism.mechanism import relative_gap
+from metricdp.mechanism.repair import private_matrix
+from metricdp.solve.bounds import lower_bound
+from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.solve.solvers.interior.elimination import Elimination
+from metricdp.solve.solvers.interior.newton import Point, System
+from metricdp.solve.solvers.interior.options import InteriorOptions
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    from metricdp.solve.component import Component
+    from metricdp.solve.contract import Context
+
+LARGEST_OPERATIONS = 2e11  # of one iteration: several minutes a run; beyond, it is refused
+OPERATIONS_PER_SECOND = 1e10  # of one core, for what a refusal says: measured, docs/performance.md
+USUAL_ITERATIONS = 40
+SHORT_STEP, SHORT_STEPS = 1e-3, 3  # steps so short, so many in a row: floats allow no more
+
+
+@register
+class Interior(Solver):
+    """An interior point method by outputs, for small gaps at any privacy up to about a thousand records."""
+
+    name: ClassVar[str] = "interior"
+    options_type: ClassVar[type] = InteriorOptions
+    limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
+
+    def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
+        """Follow the central path until the certified gap is reached, or floats allow no more."""
+        elimination = Elimination.of(component.graph)
+        _refuse_if_too_large(component, elimination)
+        with threadpool_limits(1), ThreadPoolExecutor(context.workers.threads) as pool:
+            return _Run(component, incumbent, context, elimination, pool).solve(self.options)
+
+
+def _refuse_if_too_large(component: Component, elimination: Elimination) -> None:
+    operations = elimination.operations(component.n_outputs)
+    if operations > LARGEST_OPERATIONS:
+        hours = USUAL_ITERATIONS * operations / OPERATIONS_PER_SECOND / 3600.0
+        raise InputError(
+            f"the interior point method would take about {hours:.1f} hours for {component.n:,} records and "
+            f"{component.n_outputs:,} outputs ({operations:.1e} operations an iteration): use the method 'first-order' "
+            "or 'auto'"
+        )
+
+
+class _Run:
+    """One component's point, the best that is proved of it, and when to look."""
+
+    def __init__(
+        self,
+        component: Component,
+        incumbent: Incumbent,
+        context: Context,
+        elimination: Elimination,
+        pool: Executor,
+    ) -> None:
+        self.component, self.context = component, context
+        self.system = System(component, elimination, pool)
+        self.point = Point(self.system)
+        self.least = float(component.costs.min(axis=1).sum())  # was taken out of the costs
+        self.bound, self.rows, self.loss = incumbent.lower_bound, None, math.inf
+        self.known = incumbent
+        self.best_multipliers, self.best_own_bound = self.point.Y, -math.inf
+
+    def solve(self, options: InteriorOptions) -> Incumbent:
+        """Iterate until the gap is proved, time is out, or floats allow no more."""
+        iterations, short, ended = 0, 0, Ended.USED_UP
+        while iterations < options.max_iterations:
+            if self.context.stop.is_due:
+                ended = Ended.STOPPED
+                break
+            length = self._advance(options.correctors)
+            iterations += 1
+            short = short + 1 if length < SHORT_STEP else 0
+            if length == 0.0 or short >= SHORT_STEPS:
+                ended = Ended.STALLED
+                break
+            if self._own_gap() <= self.context.gap:
+                self._prove()
+            self._report(iterations, length)
+            if self._gap() <= self.context.gap:
+                ended = Ended.REACHED
+                break
+        if ended is not Ended.REACHED:
+            self._prove()
+            ended = Ended.REACHED if self._gap() <= self.context.gap else ended
+        own = Incumbent(
+            self.bound,
+            self._private_rows() if self.rows is None else self.rows,
+            ended,
+            is_private=self.rows is not None,
+            unit_duals=self._unit_duals(),
+            iterations=iterations,
+        )
+        return self.known.followed_by(own, self.component)
+
+    def _advance(self, correctors: int) -> float:
+        """Do one iteration; 0 if the arithmetic breaks down, and the point stays as it was."""
+        before = self.point.Z, self.point.W, self.point.Y, self.point.u
+        try:
+            with np.errstate(all="ignore"):
+                length = self.point.advance(correctors)
+            if not math.isfinite(self.point.loss + self.point.bound):
+                raise LinAlgError
+        except (LinAlgError, ValueError):  # a factor that does not exist, or numbers that are none
+            self.point.Z, self.point.W, self.point.Y, self.point.u = before
+            self.point.measure()
+            return 0.0
+        if self.point.bound > self.best_own_bound:
+            self.best_own_bound, self.best_multipliers = self.point.bound, self.point.Y
+        return length
+
+    def _own_gap(self) -> float:
+        """Return the gap as the point's own objectives tell it, proved by nothing."""
+        scale = self.system.scale
+        return relative_gap(self.least + scale * self.point.loss, self.least + scale * self.best_own_bound)
+
+    def _gap(self) -> float:
+        return relative_gap(self.loss, self.bound) if self.rows is not None else 1.0
+
+    def _private_rows(self) -> NDArray[np.float64]:
+        rows = np.maximum(self.system.in_order(self.point.Z), 0.0)
+        return rows / rows.sum(axis=1, keepdims=True)
+
+    def _prove(self) -> None:
+        """Raise the lower bound to what the multipliers prove, and make the rows private on all pairs."""
+        component = self.component
+        duals = self.system.duals(self.best_multipliers)
+        self.bound = max(self.bound, lower_bound(component.costs, duals, cost_roundings=component.cost_roundings))
+        try:
+            rows = private_matrix(
+                self._private_rows(),
+                component.graph,
+                component.epsilon,
+                costs=component.costs,
+                is_over=lambda: self.context.stop.is_due,
+            )
+        except StoppedError:
+            return
+        loss = component.loss(rows)
+        if loss < self.loss:
+            self.rows, self.loss = rows, loss
+
+    def _unit_duals(self) -> NDArray[np.float64]:
+        duals = np.empty(self.component.n)
+        duals[self.system.elimination.order] = self.system.scale * self.point.u
+        return duals + self.component.costs.min(axis=1)
+
+    def _report(self, iteration: int, length: float) -> None:
+        scale = self.system.scale
+        self.context.trace.add(
+            stage="interior",
+            component=self.component.number,
+            iteration=iteration,
+            lower_bound=max(self.bound, self.least + scale * self.best_own_bound),
+            upper_bound=self.least + scale * self.point.loss,
+            gap=self._own_gap(),
+            mean_product=self.point.mean,
+            step=round(length, 4),
+        )
