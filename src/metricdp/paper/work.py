@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 THREADS = 1  # of every solve: times do not depend on the number of cores, and the paper's code uses one, too
 ALL_ROWS_TOLERANCE = 1e-7  # what LP solvers use by default: the classic comparison is not asked for more
-PRESETS = {"plain": BendersOptions.textbook, "ours": BendersOptions}
+PRESETS: dict[str, Callable[..., BendersOptions]] = {"plain": BendersOptions.textbook, "ours": BendersOptions}
 CLASSIC = {
     "dual simplex": DirectOptions(algorithm="simplex", all_rows=True, tolerance=ALL_ROWS_TOLERANCE),
     "interior point": DirectOptions(algorithm="ipx", all_rows=True, tolerance=ALL_ROWS_TOLERANCE),

@@ -59,7 +59,8 @@ def solve_components(
     alone = np.array([rows[0] for rows in graph.components if len(rows) == 1], dtype=np.int64)
     Z[alone, costs[alone].argmin(axis=1)] = 1.0
     bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=merged.cost_roundings)] if len(alone) else []
-    iterations, cuts, is_private, ended = 0, 0, True, set()
+    iterations, cuts, is_private = 0, 0, True
+    reasons: set[Ended] = set()
     sizes = {number: len(rows) for number, rows in enumerate(graph.components) if len(rows) > 1}
     for number in sorted(sizes, key=sizes.__getitem__):
         component = merged.component(number)
@@ -70,9 +71,9 @@ def solve_components(
         unfinished[component.members] = _is_unfinished(found)
         bounds.append(found.lower_bound)
         iterations, cuts = max(iterations, found.iterations), cuts + found.cuts
-        ended.add(found.ended)
+        reasons.add(found.ended)
     bound = max(0.0, math.nextafter(math.fsum(bounds), -math.inf))
-    return Found(Z, bound, unfinished, frozenset(ended), iterations, cuts, is_private)
+    return Found(Z, bound, unfinished, frozenset(reasons), iterations, cuts, is_private)
 
 
 def _solved(solver: Solver, component: Component, context: Context, start: NDArray[np.float64] | None) -> Incumbent:

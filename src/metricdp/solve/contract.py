@@ -1,8 +1,8 @@
 """What every solver is: a name, options of its own, and ``run(component, incumbent, context) -> incumbent``.
 
-A solver registers itself (`register`), and its module is named in `metricdp.solve.solvers`: nothing else has to know it.
-Repair and certification are not its business, and nothing that it returns is trusted: the matrix is repaired and certified, and
-the lower bound must come from multipliers by the formula of `metricdp.solve.bounds`.
+A solver registers itself (`register`), and its module is named in `metricdp.solve.solvers`: nothing else has to know
+it. Repair and certification are not its business, and nothing that it returns is trusted: the matrix is repaired and
+certified, and the lower bound must come from multipliers by the formula of `metricdp.solve.bounds`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
 from metricdp.errors import InputError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.solve.bounds import RowDuals, lower_bound
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
@@ -129,9 +128,9 @@ class Solver(ABC):
     def __init__(self, options: Any = None) -> None:
         if options is not None and type(options) is not self.options_type:
             raise InputError(_wrong_options(self, options))
-        self.options = self.options_type() if options is None else options
+        self.options: Any = self.options_type() if options is None else options
 
-    def prepare(self, context: Context) -> None:
+    def prepare(self, context: Context) -> None:  # noqa: B027  (most solvers have nothing to prepare)
         """Do what concerns all components, before the first is solved."""
 
     def takes_all_at_once(self, component: Component) -> bool:
@@ -144,7 +143,7 @@ class Solver(ABC):
 
     def identity(self) -> Any:
         """Return the options without those that only say when to give up."""
-        defaults = self.options_type()
+        defaults: Any = self.options_type()
         return replace(self.options, **{name: getattr(defaults, name) for name in self.limits})
 
 
@@ -183,6 +182,6 @@ def _wrong_options(solver: Solver, options: Any) -> str:
     if whose is None:
         return f"the method {solver.name!r} {takes}, got {type(options).__name__}"
     return (
-        f"{type(options).__name__} belong to the method {whose!r}, and {solver.name!r} {takes}: name the method that they "
-        "are for, or leave them out"
+        f"{type(options).__name__} belong to the method {whose!r}, and {solver.name!r} {takes}: name the method that "
+        "they are for, or leave them out"
     )

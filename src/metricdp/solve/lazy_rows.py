@@ -1,7 +1,7 @@
 """mDP rows that enter a linear program when they are violated: solve, add, solve again from the last basis.
 
-A row says ``z[tail, k] <= growth z[head, k]``. It is handed over as it stands: the other scaling, with exp(-epsilon d) on
-the left, loses privacy silently beyond epsilon d = 16.
+A row says ``z[tail, k] <= growth z[head, k]``. It is handed over as it stands: the other scaling, with exp(-epsilon d)
+on the left, loses privacy silently beyond epsilon d = 16.
 """
 
 from __future__ import annotations
@@ -88,12 +88,14 @@ class LazyRows:
         columns = np.column_stack((self.variables[tail, outputs], self.variables[head, outputs]))
         values = np.column_stack((np.ones(m), -self.growth[edges]))
         starts = np.arange(0, 2 * m, 2, dtype=np.int32)
-        self.program.add_rows(np.full(m, -np.inf), np.zeros(m), starts, columns.ravel(), values.ravel())
+        self.program.add_rows(
+            np.full(m, -np.inf), np.zeros(m), starts, columns.ravel().astype(np.int32), values.ravel()
+        )
         self.is_absent[edges, outputs] = False
         self._batches.append((first, edges, outputs))
 
     def violated(self, Z: NDArray[np.float64], stop: Stop) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the edges and outputs of rows that ``Z`` violates and that are not in yet; none once it is time to stop.
+        """Return the edges and outputs of rows that ``Z`` violates and that are not in yet; none if it is time to stop.
 
         A block at a time: for all rows at once, the differences alone would be larger than everything else.
         """
@@ -171,7 +173,7 @@ class Round:
 
 
 def unit_sums(program: LinearProgram, n: int, n_outputs: int) -> NDArray[np.int64]:
-    """Add the rows that say that probabilities sum to 1 over the first n K columns; return the columns, shape (n, K)."""
+    """Add the rows that say that probabilities sum to 1 over the first n K columns; return these, shape (n, K)."""
     size = n * n_outputs
     starts = np.arange(0, size, n_outputs, dtype=np.int32)
     program.add_rows(np.ones(n), np.ones(n), starts, np.arange(size, dtype=np.int32), np.ones(size))

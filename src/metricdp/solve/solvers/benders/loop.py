@@ -9,8 +9,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from metricdp.errors import InfeasibleError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
@@ -27,6 +25,7 @@ from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component

@@ -9,7 +9,6 @@ import numpy as np
 
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.sparsify import prune_implied
-from metricdp.solve.bounds import RowDuals
 from metricdp.solve.duals import joined, scaled
 from metricdp.solve.lazy_rows import LARGEST_GROWTH, DirectedPairs, LazyRows, unit_sums
 from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
+    from metricdp.solve.bounds import RowDuals
     from metricdp.solve.component import Component
     from metricdp.solve.solvers.benders.blocks import Block
     from metricdp.solve.solvers.benders.options import BendersOptions

@@ -84,7 +84,7 @@ class BendersOptions:
 
     @classmethod
     def textbook(cls, **options: Any) -> Self:
-        """Return the paper's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, nothing else."""
+        """Return the paper's plain form: initial path cuts, feasibility cuts from rays, optimality cuts, no more."""
         return cls(
             **options,
             separator="two-sided",

@@ -8,6 +8,7 @@ blocks, which is what a dense factorisation does.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def _eliminate(
     order.append(rest)
     n_pieces = max(1, -(-len(rest) // LARGEST_BLOCK))
     ends = first + np.linspace(0, len(rest), n_pieces + 1).round().astype(int)
-    blocks += [Block(start, int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True) if b > a]
+    blocks += [Block(start, int(a), int(b)) for a, b in itertools.pairwise(ends) if b > a]
 
 
 def _divided(

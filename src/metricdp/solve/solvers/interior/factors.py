@@ -1,15 +1,15 @@
 """One matrix per output, all with the graph's pattern: their inverse factors, and the sum of their inverses.
 
-``H_k = G' diag(y_k / w_k) G`` is symmetric with an entry for each pair. With ``X`` the inverse of its Cholesky factor, ``H_k^-1 =
-X'X``: solving is two products, and the sum over all outputs a product of stacked rows. Blocks of the elimination are
-treated for several outputs at once; how outputs are put together does not depend on the number of threads, so neither does
-any digit of the result.
+``H_k = G' diag(y_k / w_k) G`` is symmetric with an entry for each pair. With ``X`` the inverse of its Cholesky factor,
+``H_k^-1 = X'X``: solving is two products, and the sum over all outputs a product of stacked rows. Blocks of the
+elimination are treated for several outputs at once; how outputs are put together does not depend on the number of
+threads, so neither does any digit of the result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -72,7 +72,7 @@ class Factors:
     def __init__(
         self, pattern: Pattern, diagonal: NDArray[np.float64], pairs: NDArray[np.float64], pool: Executor
     ) -> None:
-        """Factorise; ``diagonal`` has shape (K, n), ``pairs`` (K, pairs). LinAlgError is raised where that breaks down."""
+        """Factorise; ``diagonal`` has shape (K, n), ``pairs`` (K, pairs). LinAlgError says where that breaks down."""
         self.pattern, self.pool = pattern, pool
 
         def factorise(chunk: slice) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
@@ -87,7 +87,7 @@ class Factors:
         total *= self.scale[:, None] * self.scale[None, :]
         self.total = cho_factor(total, lower=True, overwrite_a=True, check_finite=True)
 
-    def _over_chunks(self, work: Callable[[slice], object]) -> Iterable[object]:
+    def _over_chunks(self, work: Callable[[slice], Any]) -> Iterable[Any]:
         chunks = self.pattern.chunks
         return map(work, chunks) if len(chunks) == 1 else self.pool.map(work, chunks)
 

@@ -1,7 +1,7 @@
 """An interior point method by outputs: few iterations whose cost is known beforehand, for small gaps at any privacy.
 
-Outputs meet only in the unit sums, so that a Newton step needs one matrix with the graph's pattern per output, and one dense
-matrix of the unit sums. Every iterate is strictly private up to rounding, and its multipliers give a valid lower bound.
+Outputs meet only in the unit sums, so that a Newton step needs one matrix with the graph's pattern per output, and one
+dense matrix of the unit sums. Every iterate is strictly private up to rounding, and its multipliers give a valid lower bound.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class _Run:
         self.system = System(component, elimination, pool)
         self.point = Point(self.system)
         self.least = float(component.costs.min(axis=1).sum())  # was taken out of the costs
-        self.bound, self.rows, self.loss = incumbent.lower_bound, None, math.inf
+        self.bound, self.loss = incumbent.lower_bound, math.inf
+        self.rows: NDArray[np.float64] | None = None
         self.known = incumbent
         self.best_multipliers, self.best_own_bound = self.point.Y, -math.inf
 
@@ -122,7 +123,7 @@ class _Run:
             with np.errstate(all="ignore"):
                 length = self.point.advance(correctors)
             if not math.isfinite(self.point.loss + self.point.bound):
-                raise LinAlgError
+                raise LinAlgError  # noqa: TRY301
         except (LinAlgError, ValueError):  # a factor that does not exist, or numbers that are none
             self.point.Z, self.point.W, self.point.Y, self.point.u = before
             self.point.measure()

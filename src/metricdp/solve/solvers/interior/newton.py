@@ -1,8 +1,8 @@
 """The interior point of one component, and Newton steps towards the optimum.
 
-Rows are scaled ``a z_i - b z_j + w = 0`` with a = exp(-s/2) / r, b = exp(s/2) / r and r = sqrt(a^2 + b^2) before it is taken
-out, s = epsilon d, both directions of every pair; w >= 0 are slacks and y >= 0 multipliers, and on the central path all
-products w y are equal. Eliminating w and y leaves one matrix per output, ``H_k = G' diag(y_k / w_k) G``, and the unit sums'
+Rows are scaled ``a z_i - b z_j + w = 0`` with b = 1 / sqrt(1 + exp(-2 s)) and a = exp(-s) b, s = epsilon d, both
+directions of every pair; w >= 0 are slacks and y >= 0 multipliers, and on the central path all products w y are equal.
+Eliminating w and y leaves one matrix per output, ``H_k = G' diag(y_k / w_k) G``, and one of the unit sums,
 ``S = sum_k H_k^-1``. Probabilities need no rows of their own: z >= 0 follows from both directions of any pair.
 """
 
@@ -15,7 +15,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from metricdp.solve.bounds import RowDuals
-from metricdp.solve.solvers.interior.elimination import Elimination
 from metricdp.solve.solvers.interior.factors import Factors, Pattern
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component
+    from metricdp.solve.solvers.interior.elimination import Elimination
 
 LEAST_SLACK = 1e-4  # of a uniform probability: slacks of the first point
 TO_THE_BORDER = 0.995  # the share of the way to the border that a step goes
