@@ -24,12 +24,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def small_components_count(monkeypatch):
-    """Small components, too, are solved by columns here."""
-    monkeypatch.setattr(importlib.import_module("metricdp.solve.dispatch"), "DIRECT_BELOW", 2)
-
-
 def check_agreement(problem, *, gap=1e-3, **options):
     rows = []
     exact = mdp.solve(problem, method="direct", gap=1e-6)

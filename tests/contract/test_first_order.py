@@ -22,12 +22,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def small_components_count(monkeypatch):
-    """Small components, too, are iterated on here."""
-    monkeypatch.setattr(importlib.import_module("metricdp.solve.dispatch"), "DIRECT_BELOW", 2)
-
-
 def check_agreement(problem, *, gap=GAP, **options):
     rows = []
     exact = mdp.solve(problem, method="direct", gap=1e-6)

@@ -13,6 +13,9 @@ import time
 
 import numpy as np
 import pytest
+from metricdp.solve.by_component import Found
+from metricdp.solve.contract import Ended
+from metricdp.solve.merged import Merged
 from metricdp.solve.components import Component
 from rich.console import Console
 from tests.conftest import small_problem
@@ -113,15 +116,15 @@ def test_when_time_is_out_only_what_was_repaired_already_is_repaired_again(closu
     """The solver's own matrix needs one closure as floats and one as integers; others are not tried any more."""
     problem = mdp.Problem(mdp.data.grid(8, 8), epsilon=0.5, eta=1.0, outputs=20)
     ending = importlib.import_module("metricdp.solve.ending")
-    dispatch = importlib.import_module("metricdp.solve.dispatch")
-    merged = dispatch.Merged.of(problem)
+    merged = Merged.of(problem)
     good = mdp.solve(problem, gap=0.05)
     unfinished = np.ones(problem.n_records, dtype=bool)
-    found = dispatch.Found(good.mechanism.probabilities, good.lower_bound, unfinished, 1, 0, is_private=True)
+    ended = frozenset((Ended.STOPPED,))
+    found = Found(good.mechanism.probabilities, good.lower_bound, unfinished, ended, 1, 0, is_private=True)
     stop = Stop(0.5)
     closures.clear()
     made = ending.certified(
-        problem, merged, [found], "solver", gap=1e-6, stop=stop, ending=Ending(near=10.0, check=0.01)
+        problem, merged, found, "solver", gap=1e-6, stop=stop, ending=Ending(near=10.0, check=0.01)
     )
     assert len(closures) == 2
     assert made.solver == "solver"

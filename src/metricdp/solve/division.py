@@ -34,7 +34,7 @@ class Division:
     def partition(self, *, method: str, n_blocks: int | None, seed: int, separator: str) -> Partition:
         """Divide all records."""
         graph = self.merged.graph
-        return self._divided(np.arange(graph.n), graph, method, n_blocks, seed, separator)
+        return self._divided(np.arange(graph.n), graph, method=method, n_blocks=n_blocks, seed=seed, separator=separator)
 
     def pieces(self, component: Component, n_pieces: int) -> list[NDArray[np.int64]]:
         """Divide a component into about ``n_pieces``; which ones they are does not matter much."""
@@ -42,10 +42,17 @@ class Division:
             return [np.arange(component.n)]
         method = "metis" if find_spec("pymetis") is not None else "k-m-rec"
         graph = component.graph if component.graph.n_pairs <= METIS_PAIRS else component.graph.skeleton
-        return self._divided(component.members, graph, method, n_pieces, 0, "one-sided").blocks
+        return self._divided(component.members, graph, method=method, n_blocks=n_pieces).blocks
 
     def _divided(
-        self, groups: NDArray[np.int64], graph: MdpGraph, method: str, n_blocks: int | None, seed: int, separator: str
+        self,
+        groups: NDArray[np.int64],
+        graph: MdpGraph,
+        *,
+        method: str,
+        n_blocks: int | None,
+        seed: int = 0,
+        separator: str = "one-sided",
     ) -> Partition:
         return self.stop.waiting_for(
             lambda: make_partition(

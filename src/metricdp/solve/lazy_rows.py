@@ -38,7 +38,7 @@ class DirectedPairs:
     def of(
         cls, graph: MdpGraph, epsilon: float, *, floor: float = 0.0, largest: float = LARGEST_GROWTH
     ) -> DirectedPairs:
-        """Return those of a graph that can bind: a probability of at least ``floor`` implies all with a larger factor."""
+        """Return those of a graph that can bind: with a floor f, rows with a factor above 1 / f always hold."""
         i, j = graph.pairs.T.astype(np.int64)
         both = cls(np.concatenate((i, j)), np.concatenate((j, i)), epsilon * np.tile(graph.distances, 2))
         return both.below(min(1.0 / floor if floor > 0 else np.inf, largest))

@@ -303,7 +303,6 @@ def test_closure_is_that_of_numpy_in_any_order_and_on_any_thread(K, whole):
 @pytest.mark.parametrize(("dataset", "exponent"), [("road", 0.5), ("gaussian", 2.0), ("words", 1.0)])
 def test_threads_give_the_same_table(dataset, exponent, monkeypatch):
     problem = small_problem(dataset, seed=3, n=150, outputs=30, exponent=exponent)
-    monkeypatch.setattr(importlib.import_module("metricdp.solve.dispatch"), "DIRECT_BELOW", 2)
     tables = []
     for parallel_from, threads in ((0, 1), (0, 2), (np.inf, 1)):
         monkeypatch.setattr(closure, "PARALLEL_FROM", parallel_from)

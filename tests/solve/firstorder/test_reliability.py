@@ -16,7 +16,7 @@ from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
 from metricdp.errors import FileFormatError
-from metricdp.solve import choice, dispatch
+from metricdp.solve.checkpoint import Checkpoint
 from metricdp.solve.solvers.firstorder import iterate
 from metricdp.solve.solvers.firstorder.bounds import certified_bound
 from metricdp.solve.solvers.firstorder.loop import Progress
@@ -208,7 +208,7 @@ mdp.solve(problem, method="first-order", gap={GAP}, checkpoint={str(tmp_path)!r}
 
 
 def opened(folder, *, resume):
-    return dispatch.Checkpoint(folder, "a" * 64, resume=resume)
+    return Checkpoint(folder, "a" * 64, resume=resume)
 
 
 class TestRefusals:

@@ -1,7 +1,8 @@
 """An interior point method by outputs: few iterations whose cost is known beforehand, for small gaps at any privacy.
 
 Outputs meet only in the unit sums, so that a Newton step needs one matrix with the graph's pattern per output, and one
-dense matrix of the unit sums. Every iterate is strictly private up to rounding, and its multipliers give a valid lower bound.
+dense matrix of the unit sums. Every iterate is strictly private up to rounding, and its multipliers give a valid lower
+bound.
 """
 
 from __future__ import annotations
