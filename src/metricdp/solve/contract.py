@@ -164,8 +164,8 @@ def forget(name: str) -> None:
 
 
 def methods() -> tuple[str, ...]:
-    """Return the names of all solvers, in the order in which they were registered."""
-    return tuple(_registered)
+    """Return the names of all solvers, by the alphabet: ``auto`` comes first."""
+    return tuple(sorted(_registered))
 
 
 def solver_for(method: str, options: Any = None) -> Solver:

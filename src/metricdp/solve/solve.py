@@ -193,5 +193,5 @@ def _check_checkpoint(solver: Solver, checkpoint: str | Path | None, *, resume: 
     if resume and checkpoint is None:
         raise InputError("resume needs the folder of a checkpoint: name it with checkpoint")
     if checkpoint is not None and not solver.is_checkpointed:
-        able = [name for name in METHODS if solver_for(name).is_checkpointed]
+        able = [name for name in methods() if solver_for(name).is_checkpointed]
         raise InputError(f"checkpoints are written by the methods {', '.join(able)}, not by {solver.name!r}")

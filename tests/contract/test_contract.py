@@ -1,0 +1,126 @@
+"""The contract of solvers: the one in CONTRIBUTING works as it stands there, and options belong to their method."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from tests.conftest import small_problem
+
+import metricdp as mdp
+from metricdp.errors import InputError
+from metricdp.solve import Ended, Incumbent, contract
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = {
+    "direct": mdp.DirectOptions(),
+    "interior": mdp.InteriorOptions(),
+    "first-order": mdp.FirstOrderOptions(),
+    "columns": mdp.ColumnOptions(),
+    "benders": mdp.BendersOptions(),
+}
+
+
+@pytest.fixture
+def nearest():
+    """The solver of CONTRIBUTING.md, run from its text."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text.split("## Adding a solver")[1].split("\n## ")[0], re.DOTALL)
+    module = ModuleType("nearest")
+    sys.modules["nearest"] = module  # dataclasses look their module up
+    exec(code, module.__dict__)  # noqa: S102
+    yield module
+    contract.forget("nearest")
+    del sys.modules["nearest"]
+
+
+class TestToySolver:
+    def test_it_solves_and_is_certified(self, nearest):
+        problem = small_problem("road", seed=1, n=20)
+        result = mdp.solve(problem, method="nearest", options=nearest.NearestOptions(certainty=0.8))
+        best = mdp.solve(problem, method="direct", gap=1e-6)
+        assert result.mechanism.certificate.privacy.certified
+        assert result.status is mdp.Status.FAILED  # it did all that it can, and that is not the optimum
+        assert result.lower_bound <= best.loss <= result.loss
+        assert "nearest" in {row["stage"] for row in result.trace.rows}
+
+    def test_its_options_are_its_own(self, nearest):
+        problem = small_problem("grid", seed=0)
+        with pytest.raises(
+            InputError, match="belong to the method 'direct', and 'nearest' takes NearestOptions"
+        ):
+            mdp.solve(problem, method="nearest", options=mdp.DirectOptions())
+        with pytest.raises(InputError, match="NearestOptions belong to the method 'nearest', and 'auto' takes no"):
+            mdp.solve(problem, options=nearest.NearestOptions())
+
+    def test_no_checkpoint_where_none_is_written(self, nearest, tmp_path):
+        with pytest.raises(InputError, match="checkpoints are written by .*, not by 'nearest'"):
+            mdp.solve(small_problem("grid", seed=0), method="nearest", checkpoint=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_its_name_is_taken(self, nearest):
+        with pytest.raises(InputError, match="there is a solver named 'nearest' already"):
+            contract.register(nearest.Nearest)
+
+
+@pytest.mark.parametrize("owner", OPTIONS)
+@pytest.mark.parametrize("method", ["auto", *OPTIONS, "kernel"])
+def test_options_of_another_method_are_refused(method, owner):
+    if method == owner:
+        assert mdp.solve(small_problem("grid", seed=0), method=method, options=OPTIONS[owner]).gap <= 0.01
+        return
+    with pytest.raises(InputError, match=f"belong to the method '{owner}', and '{method}' takes"):
+        mdp.solve(small_problem("grid", seed=0), method=method, options=OPTIONS[owner])
+
+
+@pytest.mark.parametrize("wrong", ["simplex", {"algorithm": "ipx"}, 3])
+def test_what_is_no_options_is_refused(wrong):
+    with pytest.raises(InputError, match="the method 'direct' takes DirectOptions, got"):
+        mdp.solve(small_problem("grid", seed=0), method="direct", options=wrong)
+
+
+def test_unknown_methods_are_named_with_the_known_ones():
+    with pytest.raises(InputError, match="unknown method 'magic': choose one of auto, .*interior"):
+        mdp.solve(small_problem("grid", seed=0), method="magic")
+
+
+class TestIncumbent:
+    """What one solver hands to the next."""
+
+    def test_private_rows_are_not_lost_to_rows_that_are_not(self):
+        component = contract_component()
+        mine = Incumbent(
+            0.1, component.costs * 0 + 1.0 / component.n_outputs, Ended.STALLED, is_private=True, iterations=3
+        )
+        other = Incumbent(0.2, component.costs * 0, Ended.STOPPED, iterations=4, cuts=2)
+        both = mine.followed_by(other, component)
+        assert both.rows is mine.rows
+        assert both.is_private
+        assert (both.lower_bound, both.ended, both.iterations, both.cuts) == (0.2, Ended.STOPPED, 7, 2)
+
+    def test_better_private_rows_replace_worse_ones(self):
+        component = contract_component()
+        worst = component.costs.argmax(axis=1)[:, None] == range(component.n_outputs)
+        best = component.costs.argmin(axis=1)[:, None] == range(component.n_outputs)
+        mine = Incumbent(0.3, worst.astype(float), Ended.STALLED, is_private=True)
+        other = Incumbent(0.2, best.astype(float), Ended.REACHED, is_private=True)
+        assert mine.followed_by(other, component).rows is other.rows
+        assert other.followed_by(mine, component).rows is other.rows
+        assert mine.followed_by(other, component).lower_bound == 0.3
+
+    def test_no_rows_have_no_loss(self):
+        component = contract_component()
+        nothing = Incumbent.nothing(component)
+        assert nothing.gap(component) == 1.0
+        assert nothing.loss(component) == float("inf")
+        assert nothing.lower_bound == pytest.approx(component.costs.min(axis=1).sum(), rel=1e-12)
+
+
+def contract_component():
+    from metricdp.solve.merged import Merged
+
+    return Merged.of(small_problem("gaussian", seed=0, n=8, outputs=3)).whole()
