@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 from tests.conftest import small_problem
 
@@ -50,9 +49,7 @@ class TestToySolver:
 
     def test_its_options_are_its_own(self, nearest):
         problem = small_problem("grid", seed=0)
-        with pytest.raises(
-            InputError, match="belong to the method 'direct', and 'nearest' takes NearestOptions"
-        ):
+        with pytest.raises(InputError, match="belong to the method 'direct', and 'nearest' takes NearestOptions"):
             mdp.solve(problem, method="nearest", options=mdp.DirectOptions())
         with pytest.raises(InputError, match="NearestOptions belong to the method 'nearest', and 'auto' takes no"):
             mdp.solve(problem, options=nearest.NearestOptions())

@@ -13,9 +13,6 @@ import time
 
 import numpy as np
 import pytest
-from metricdp.solve.by_component import Found
-from metricdp.solve.contract import Ended
-from metricdp.solve.merged import Merged
 from metricdp.solve.components import Component
 from rich.console import Console
 from tests.conftest import small_problem
@@ -25,8 +22,11 @@ from metricdp.errors import StoppedError
 from metricdp.mechanism.certify import TOTAL, check_privacy
 from metricdp.metric import closure, sparsify, thin
 from metricdp.report.tables import ProgressLine
+from metricdp.solve.by_component import Found
+from metricdp.solve.contract import Ended
 from metricdp.solve.ending import Ending
 from metricdp.solve.forecast import Forecast
+from metricdp.solve.merged import Merged
 from metricdp.solve.solvers.columns.pricing import cone_of, price_output, price_tasks
 from metricdp.solve.stop import Stop
 from metricdp.solve.warm import begin_run, end_run
@@ -123,9 +123,7 @@ def test_when_time_is_out_only_what_was_repaired_already_is_repaired_again(closu
     found = Found(good.mechanism.probabilities, good.lower_bound, unfinished, ended, 1, 0, is_private=True)
     stop = Stop(0.5)
     closures.clear()
-    made = ending.certified(
-        problem, merged, found, "solver", gap=1e-6, stop=stop, ending=Ending(near=10.0, check=0.01)
-    )
+    made = ending.certified(problem, merged, found, "solver", gap=1e-6, stop=stop, ending=Ending(near=10.0, check=0.01))
     assert len(closures) == 2
     assert made.solver == "solver"
     assert made.optimality.loss == pytest.approx(good.loss, rel=1e-6)

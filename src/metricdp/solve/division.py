@@ -34,7 +34,9 @@ class Division:
     def partition(self, *, method: str, n_blocks: int | None, seed: int, separator: str) -> Partition:
         """Divide all records."""
         graph = self.merged.graph
-        return self._divided(np.arange(graph.n), graph, method=method, n_blocks=n_blocks, seed=seed, separator=separator)
+        return self._divided(
+            np.arange(graph.n), graph, method=method, n_blocks=n_blocks, seed=seed, separator=separator
+        )
 
     def pieces(self, component: Component, n_pieces: int) -> list[NDArray[np.int64]]:
         """Divide a component into about ``n_pieces``; which ones they are does not matter much."""

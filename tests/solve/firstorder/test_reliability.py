@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from metricdp.solve.components import Component
 from safetensors import safe_open
-from tests.conftest import DATASETS, small_problem
+from tests.conftest import small_problem
 
 import metricdp as mdp
 from metricdp.errors import FileFormatError
@@ -312,48 +312,3 @@ class TestEnds:
             seen.append(stored(tmp_path))
         assert (np.diff([done for done, _, _ in seen]) > 0).all()
         assert (np.diff([lower for _, lower, _ in seen]) >= 0).all()
-
-
-class TestAuto:
-    """It says what it chose, and why."""
-
-    @pytest.mark.parametrize(
-        ("small", "exponent", "gap", "method"),
-        [
-            (4_000, 1.0, 2e-4, "direct"),
-            (300, 12.0, 2e-4, "direct"),
-            (300, 0.5, 1e-6, "direct"),
-            (300, 0.5, 0.01, "first-order"),
-            (300, 0.5, 2e-4, "first-order, columns"),
-        ],
-        ids=["small", "very weak privacy", "a tiny gap", "many rows bind", "a small gap"],
-    )
-    def test_choice(self, small, exponent, gap, method, monkeypatch):
-        monkeypatch.setattr(choice, "SMALL", small)
-        problem = small_problem("gaussian", seed=2, n=60, outputs=9, exponent=exponent)
-        result = mdp.solve(problem, method="auto", gap=gap)
-        choices = [row for row in result.trace.rows if row["stage"] == "choice"]
-        large = [rows for rows in problem.graph.components if len(rows) >= dispatch.DIRECT_BELOW]
-        assert len(choices) >= len(large) > 0
-        assert choices[0]["method"] == method
-        assert all(len(row["reason"]) > 5 for row in choices)
-        assert result.status is mdp.Status.OPTIMAL
-        assert result.gap <= gap
-        used = {row["stage"] for row in result.trace.rows}
-        assert ("first-order" in used) == (method != "direct")
-        assert ("columns" in used) <= ("columns" in method)
-
-    @pytest.mark.parametrize("dataset", DATASETS)
-    @pytest.mark.parametrize("method", ["auto", "first-order"])
-    def test_all_components_at_once(self, dataset, method, monkeypatch):
-        """Large graphs are not taken apart; isolated records and small parts are in the same iterations."""
-        monkeypatch.setattr(dispatch, "AT_ONCE", 0)
-        problem = small_problem(dataset, seed=5, n=48, outputs=9, exponent=0.7)
-        rows = []
-        result = mdp.solve(problem, method=method, gap=1e-2, listener=rows.append)
-        exact = mdp.solve(problem, method="direct", gap=1e-6)
-        (chosen,) = [row for row in rows if row["stage"] == "choice"]
-        assert chosen["method"] == "first-order"
-        assert chosen["reason"].startswith("large")
-        assert result.status is mdp.Status.OPTIMAL
-        check_agreement(result, exact)

@@ -58,21 +58,3 @@ def tight_mechanism(component: Component) -> tuple[NDArray[np.float64], NDArray[
     Z = np.zeros(component.costs.shape)
     np.add.at(Z.T, found.costs.argmin(axis=1), (found.kernels * found.weights).T)
     return Z, found.duals
-
-
-def guessed_gap(component: Component) -> float:
-    """Guess the gap of the tight mechanism without a linear program; 0 if there is none.
-
-    Its duals are right if no member of the cone has a negative reduced cost at any output. Kernels have none; the
-    larger one of two neighbours' kernels, a member too, may have. With entries of at most 1, what is found for each
-    output is missing from the classic bound of column generation.
-    """
-    found = _tight(component)
-    if found is None:
-        return 0.0
-    i, j = component.graph.pairs.T
-    joined = np.maximum(found.kernels[:, i], found.kernels[:, j])
-    reduced = joined.T @ (component.costs - found.duals[:, None])
-    loss = float(found.costs.min(axis=1) @ found.weights)
-    missing = float(np.maximum(-reduced.min(axis=0), 0.0).sum())
-    return missing / loss if loss > 0.0 else 0.0

@@ -47,7 +47,6 @@ STALLED = 0.02  # of the gap: progress of a bound over a doubling of the steps t
 LAST_REPAIR = 1.3  # of the seconds of the repair before: what is left of the time for the last one
 INSURED_AFTER = 0.6  # of the time limit: with less of it left and no private matrix, the first repair does not wait
 TAKEN_APART_UP_TO = 20_000_000  # pairs times outputs
-JUDGE_AFTER = 6_000  # steps after which it can be told how many more are needed
 
 
 @dataclass
@@ -194,8 +193,9 @@ class Run:
 
     def _is_too_slow(self) -> bool:
         """Whether the gap, which falls like one over the steps, would need more of them than are allowed."""
-        is_known = self.iteration.steps >= JUDGE_AFTER and self.progress.Z is not None
-        return is_known and self.iteration.steps * self.progress.gap > self.most_steps * self.gap
+        steps, is_known = self.iteration.steps, self.progress.Z is not None
+        foretold = steps * (self.progress.gap / self.gap - 1.0) if is_known and self.gap > 0.0 else 0.0
+        return max(steps, foretold) > self.most_steps
 
     @property
     def is_stalled(self) -> bool:

@@ -20,6 +20,13 @@ from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.solve.solvers.interior.cost import (
+    ITERATIONS,
+    LARGEST,
+    LARGEST_RECORDS,
+    OPERATIONS_PER_SECOND,
+    total_operations,
+)
 from metricdp.solve.solvers.interior.elimination import Elimination
 from metricdp.solve.solvers.interior.newton import Point, System
 from metricdp.solve.solvers.interior.options import InteriorOptions
@@ -32,9 +39,6 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context
 
-LARGEST_OPERATIONS = 2e11  # of one iteration: several minutes a run; beyond, it is refused
-OPERATIONS_PER_SECOND = 1e10  # of one core, for what a refusal says: measured, docs/performance.md
-USUAL_ITERATIONS = 40
 SHORT_STEP, SHORT_STEPS = 1e-3, 3  # steps so short, so many in a row: floats allow no more
 
 
@@ -48,21 +52,25 @@ class Interior(Solver):
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Follow the central path until the certified gap is reached, or floats allow no more."""
-        elimination = Elimination.of(component.graph)
-        _refuse_if_too_large(component, elimination)
+        elimination = _refuse_if_too_large(component)
         with threadpool_limits(1), ThreadPoolExecutor(context.workers.threads) as pool:
             return _Run(component, incumbent, context, elimination, pool).solve(self.options)
 
 
-def _refuse_if_too_large(component: Component, elimination: Elimination) -> None:
-    operations = elimination.operations(component.n_outputs)
-    if operations > LARGEST_OPERATIONS:
-        hours = USUAL_ITERATIONS * operations / OPERATIONS_PER_SECOND / 3600.0
-        raise InputError(
-            f"the interior point method would take about {hours:.1f} hours for {component.n:,} records and "
-            f"{component.n_outputs:,} outputs ({operations:.1e} operations an iteration): use the method 'first-order' "
-            "or 'auto'"
-        )
+def _refuse_if_too_large(component: Component) -> Elimination:
+    """Return the order of elimination; raise InputError, with the cost, where the method would run for too long."""
+    if component.n <= LARGEST_RECORDS:
+        elimination = Elimination.of(component.graph)
+        operations = total_operations(component, elimination)
+        if operations <= LARGEST:
+            return elimination
+    else:
+        operations = ITERATIONS * component.n_outputs * float(component.n) ** 3
+    minutes = operations / OPERATIONS_PER_SECOND / 60.0
+    raise InputError(
+        f"the interior point method would take about {minutes:,.0f} minutes for {component.n:,} records and "
+        f"{component.n_outputs:,} outputs ({operations:.1e} operations): use the method 'first-order' or 'auto'"
+    )
 
 
 class _Run:

@@ -1,0 +1,108 @@
+"""What `auto` does: the interior point where it is cheap, first-order steps elsewhere, and a hand-over that pays."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+
+import pytest
+from tests.conftest import DATASETS, small_problem
+
+import metricdp as mdp
+from metricdp.solve.merged import Merged
+from metricdp.solve.solvers import auto
+from metricdp.solve.solvers.interior import cost
+
+FIRST_ORDER = importlib.import_module("metricdp.solve.solvers.firstorder.loop")
+
+
+def chosen(result):
+    return [row["method"] for row in result.trace.rows if row["stage"] == "choice"]
+
+
+def town():
+    return small_problem("road", seed=3, n=60, outputs=12, exponent=0.5)
+
+
+def check_agreement(result, problem):
+    exact = mdp.solve(problem, method="direct", gap=1e-6)
+    assert result.mechanism.certificate.privacy.certified
+    assert result.lower_bound <= exact.loss * (1 + 1e-12)
+    assert exact.lower_bound <= result.loss * (1 + 1e-12)
+
+
+def test_small_problems_are_for_the_interior_point():
+    result = mdp.solve(town(), gap=1e-4)
+    assert set(chosen(result)) == {"interior"}
+    assert result.status is mdp.Status.OPTIMAL
+    assert all("operations" in row["reason"] for row in result.trace.rows if row["stage"] == "choice")
+    check_agreement(result, town())
+
+
+def test_a_rough_gap_takes_first_order_steps_where_the_interior_point_is_dear(monkeypatch):
+    monkeypatch.setattr(auto, "OUTRIGHT", 0.0)
+    monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e-3)
+    result = mdp.solve(town(), gap=0.02)
+    assert set(chosen(result)) == {"first-order"}
+    assert result.status is mdp.Status.OPTIMAL
+    check_agreement(result, town())
+
+
+def test_slow_steps_hand_over(monkeypatch):
+    """Steps end once they have cost as much as the interior point, or are foretold to."""
+    monkeypatch.setattr(auto, "OUTRIGHT", 0.0)
+    monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e6)
+    result = mdp.solve(town(), gap=1e-5)
+    assert chosen(result)[:2] == ["first-order", "interior"]
+    steps = [row for row in result.trace.rows if row["stage"] == "first-order"]
+    assert steps[-1]["iteration"] <= 100
+    assert result.status is mdp.Status.OPTIMAL
+    assert result.lower_bound >= max(row["lower_bound"] for row in steps)
+    check_agreement(result, town())
+
+
+def test_a_limit_at_the_hand_over_keeps_what_was_found(monkeypatch):
+    monkeypatch.setattr(auto, "OUTRIGHT", 0.0)
+    monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e6)
+    seen = []
+
+    def stop_after_the_steps(row):
+        if row["stage"] == "first-order":
+            seen.append(row)
+        if row["stage"] == "choice" and row["method"] == "interior" and seen:
+            signal.raise_signal(signal.SIGINT)
+
+    result = mdp.solve(town(), gap=1e-6, listener=stop_after_the_steps)
+    assert result.status is mdp.Status.LIMIT
+    assert result.lower_bound >= seen[-1]["lower_bound"] * (1 - 1e-12)
+    check_agreement(result, town())
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("method", ["auto", "first-order"])
+def test_all_components_at_once(dataset, method, monkeypatch):
+    """Large graphs are not taken apart; isolated records and small parts are in the same iterations."""
+    monkeypatch.setattr(FIRST_ORDER, "TAKEN_APART_UP_TO", 0)
+    problem = small_problem(dataset, seed=5, n=48, outputs=9, exponent=0.7)
+    rows = []
+    result = mdp.solve(problem, method=method, gap=1e-2, listener=rows.append)
+    assert {row["component"] for row in rows if "component" in row} == {0}
+    assert result.status is mdp.Status.OPTIMAL
+    check_agreement(result, problem)
+
+
+def test_the_cost_is_a_count():
+    """The same on any machine, and growing with records, pairs and outputs."""
+    small = Merged.of(small_problem("road", seed=1, n=40, outputs=5)).whole()
+    more = Merged.of(small_problem("road", seed=1, n=40, outputs=10)).whole()
+    larger = Merged.of(small_problem("road", seed=1, n=80, outputs=5)).whole()
+    assert cost.interior_operations(small) == cost.interior_operations(small)
+    assert cost.interior_operations(more) == pytest.approx(2 * cost.interior_operations(small))
+    assert cost.interior_operations(larger) > 2 * cost.interior_operations(small)
+
+
+def test_no_factors_of_a_whole_city(monkeypatch):
+    monkeypatch.setattr(cost, "LARGEST_RECORDS", 10)
+    result = mdp.solve(town(), gap=0.05)
+    assert "interior" not in {row["stage"] for row in result.trace.rows if row.get("component") == 0}
+    assert result.status is mdp.Status.OPTIMAL
