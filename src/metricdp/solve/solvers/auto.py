@@ -49,10 +49,8 @@ class Auto(Solver):
             return Interior().run(component, incumbent, context)
         steps = FirstOrder()
         steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
-        worth = (
-            f"the interior point would cost {cost:.1e} operations" if math.isfinite(cost) else "too large for factors"
-        )
-        say("first-order", worth)
+        size = f"{component.n:,} x {component.n_outputs:,}, {component.graph.n_pairs:,} pairs"
+        say("first-order", f"{size}: the interior point would cost {cost:.1e} operations")
         found = steps.run(component, incumbent, context)
         if found.ended is Ended.REACHED or context.stop.is_due or math.isinf(cost):
             return found

@@ -13,19 +13,23 @@ if TYPE_CHECKING:
 ITERATIONS = 40  # 7 to 60 were seen; docs/performance.md
 ROW_OPERATIONS = 300.0  # of an iteration for each pair and output: some twenty products with both of its rows
 LARGEST = 1e13  # operations: about twenty minutes of one core; beyond, it is refused
-LARGEST_RECORDS = 5_000  # one dense matrix of all records; an order of more is not even looked for
 OPERATIONS_PER_SECOND = 1e10  # of one core; for messages only
+
+
+def least_operations(component: Component) -> float:
+    """Return the operations that no order of elimination avoids: those of the rows, and of the unit sums' matrix."""
+    rows = ROW_OPERATIONS * component.graph.n_pairs * component.n_outputs
+    return ITERATIONS * (rows + float(component.n) ** 3 / 3.0)
 
 
 def total_operations(component: Component, elimination: Elimination) -> float:
     """Return the operations of a whole run in an order of elimination."""
-    rows = ROW_OPERATIONS * component.graph.n_pairs * component.n_outputs
-    return ITERATIONS * (elimination.operations(component.n_outputs) + rows)
+    return least_operations(component) + ITERATIONS * elimination.operations(component.n_outputs)
 
 
 def interior_operations(component: Component) -> float:
     """Return the operations of a whole run; infinity where it would be refused, or where parts do not meet."""
-    if component.n > LARGEST_RECORDS or component.graph.n_components > 1:
+    if least_operations(component) > LARGEST or component.graph.n_components > 1:
         return math.inf
     total = total_operations(component, Elimination.of(component.graph))
     return total if total <= LARGEST else math.inf

@@ -21,10 +21,9 @@ from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.interior.cost import (
-    ITERATIONS,
     LARGEST,
-    LARGEST_RECORDS,
     OPERATIONS_PER_SECOND,
+    least_operations,
     total_operations,
 )
 from metricdp.solve.solvers.interior.elimination import Elimination
@@ -59,16 +58,15 @@ class Interior(Solver):
 
 def _refuse_if_too_large(component: Component) -> Elimination:
     """Return the order of elimination; raise InputError, with the cost, where the method would run for too long."""
-    if component.n <= LARGEST_RECORDS:
+    operations = least_operations(component)
+    if operations <= LARGEST:
         elimination = Elimination.of(component.graph)
         operations = total_operations(component, elimination)
         if operations <= LARGEST:
             return elimination
-    else:
-        operations = ITERATIONS * component.n_outputs * float(component.n) ** 3
     minutes = operations / OPERATIONS_PER_SECOND / 60.0
     raise InputError(
-        f"the interior point method would take about {minutes:,.0f} minutes for {component.n:,} records and "
+        f"the interior point method would take more than {minutes:,.0f} minutes for {component.n:,} records and "
         f"{component.n_outputs:,} outputs ({operations:.1e} operations): use the method 'first-order' or 'auto'"
     )
 
