@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import InputError
+from metricdp.errors import InputError, OutOfRoomError
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.components import ComponentSolution
@@ -124,6 +124,8 @@ def solve_lp(
     starts = np.arange(0, n * K, K, dtype=np.int32)
     program.add_rows(np.ones(n), np.ones(n), starts, np.arange(n * K, dtype=np.int32), np.ones(n * K))
     present = np.zeros((len(rows.tail), K), dtype=bool)
+    if options.all_rows:
+        program.look_for_room(stop, present.size)
     # the optimum without mDP rows needs no solver: everybody's cheapest output
     edges, outputs = (
         np.nonzero(~present)
@@ -134,11 +136,19 @@ def solve_lp(
     iterations = 0
     stop.check()  # a linear program without its rows is of no use
     while True:
-        if len(edges):
-            _add_rows(program, rows, edges, outputs, K)
-            added.append((edges, outputs))
-            present[edges, outputs] = True
-        solution = program.solve(stop=stop)
+        try:
+            program.look_for_room(stop, len(edges))
+            if len(edges):
+                _add_rows(program, rows, edges, outputs, K)
+                added.append((edges, outputs))
+                present[edges, outputs] = True
+            solution = program.solve(stop=stop)
+        except OutOfRoomError as error:
+            if iterations == 0:
+                raise
+            if trace is not None:
+                trace.add(stage="gave up", records=n, reason=str(error))
+            break  # with the last point, and multipliers of the rows that it had: a bound, if not the best
         iterations += 1
         Z = np.clip(solution.x.reshape(n, K), 0.0, None)
         edges, outputs = violated_rows(Z, rows, present, options.tolerance, stop)

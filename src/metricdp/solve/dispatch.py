@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import SolverError, StoppedError
+from metricdp.errors import OutOfRoomError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.partition import Partition, make_partition
 from metricdp.solve.benders import BendersOptions, solve_by_benders
@@ -182,6 +182,9 @@ def solve_components(plan: Plan, *, gap: float, crew: Workers, trace: Trace, sto
         try:
             found = _solve_one(plan, component, rows, gap=gap, crew=crew, trace=trace, stop=stop)
         except StoppedError:  # while something was being built
+            found = ComponentSolution.nothing(component)
+        except OutOfRoomError as error:
+            trace.add(stage="gave up", component=component.number, records=component.n, reason=str(error))
             found = ComponentSolution.nothing(component)
         Z[rows] = found.Z
         is_private &= found.is_private

@@ -20,7 +20,7 @@ from metricdp.solve.dispatch import Merged, Plan, solve_components
 from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
 from metricdp.solve.firstorder import FirstOrderOptions
-from metricdp.solve.memory import check_method_memory, columns_fit
+from metricdp.solve.memory import cap_bytes, check_method_memory, columns_fit
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
 
@@ -125,6 +125,7 @@ def solve(
             stop=stop,
         )
         check_method_memory(problem, method, METHODS, gap=gap, first_order=plan.first_order)
+        stop.most_bytes = cap_bytes(problem)
         ending = Ending() if time_limit is None else Ending.estimated(problem)
         stop.keep_back(ending.kept_back(stop.time_limit))
         stack.enter_context(plan.opened(checkpoint, resume=resume, trace=trace))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import InfeasibleError, SolverError, StoppedError
+from metricdp.errors import InfeasibleError, OutOfRoomError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.benders.blocks import make_blocks
@@ -90,6 +90,8 @@ def solve_by_benders(
     except InfeasibleError:
         # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
         trace.add(stage="infeasible", component=component.number, records=component.n)
+    except OutOfRoomError as error:
+        trace.add(stage="gave up", component=component.number, reason=str(error))
     finally:
         end_run(run.name)
     if checkpoint is not None:

@@ -88,6 +88,7 @@ class Master:
         # of each row after the unit sums: (edges, outputs) of a batch of mDP rows, or (cut, factor)
         self._sources: list[tuple[Any, Any]] = []
         if not options.lazy_rows and len(self.tail):
+            self.program.look_for_room(stop, self.present.size)
             self._add_rows(*np.nonzero(~self.present))
 
     def _boundary_rows(self, stop: Stop) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -181,6 +182,7 @@ class Master:
             z = solution.x[:size].reshape(self.n, self.K)
             violated = ~self.present & (z[self.tail] - self.growth[:, None] * z[self.head] > tolerance)
             if violated.any():
+                self.program.look_for_room(stop, int(violated.sum()))
                 self._add_rows(*np.nonzero(violated))
                 continue
             found = self._unit_sum_cuts(z) if unit_sum_rounds > 0 else []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import InputError, SolverError
+from metricdp.errors import InputError, OutOfRoomError, SolverError
 from metricdp.solve import warm
 from metricdp.solve.answers import array_of, number_of, text_of
 from metricdp.solve.benders.cuts import Cut, bound_duals, cut_from_rows
@@ -150,6 +150,7 @@ class BlockModel:
             violated = ~self.present & (Z[self.tail] - self.growth[:, None] * Z[self.head] > task.tolerance)
             if not violated.any():
                 break
+            self.program.look_for_room(stop, int(violated.sum()))
             self._add(*np.nonzero(violated))
         y = np.maximum(-solution.row_dual[self.n :], 0.0)
         edges = np.concatenate([e for e, _ in self.rows]) if self.rows else np.zeros(0, dtype=np.int64)
@@ -190,6 +191,8 @@ def solve_block(task: BlockTask) -> dict[str, Any]:
     try:
         model = model or BlockModel(task)
         answer = model.solve(task, stop)
+    except OutOfRoomError:
+        raise  # another algorithm would need more
     except SolverError as error:
         return _by_another_algorithm(task, model, error, stop)
     warm.keep(task.run, task.block.number, model)

@@ -9,6 +9,7 @@ bound ``sum y + sum_k min(0, price_k)``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,11 @@ class Cone:
     tail: NDArray[np.int64]
     head: NDArray[np.int64]
     exponent: NDArray[np.float64]
+
+    @cached_property
+    def growth(self) -> NDArray[np.float64]:
+        """The factors ``exp(exponent)``, one array for the problems of all outputs."""
+        return np.exp(self.exponent)
 
     def duals(self, proof: ConeDuals) -> RowDuals:
         """Return the multipliers with the rows that they belong to."""
@@ -139,7 +145,6 @@ class PriceModel:
     def __init__(self, task: PriceTask) -> None:
         cone = task.cone
         self.program = LinearProgram(task.objective, np.zeros(cone.n), np.ones(cone.n), tolerance=TOLERANCE)
-        self.growth = np.exp(cone.exponent)
         self.present = np.zeros(len(cone.tail), dtype=bool)
         self.rows: list[NDArray[np.int64]] = []
 
@@ -152,9 +157,10 @@ class PriceModel:
             if not solution.is_optimal:
                 raise StoppedError(f"the price of output {task.output} was broken off")
             v = np.clip(solution.x, 0.0, 1.0)
-            violated = np.flatnonzero(~self.present & (v[cone.tail] - self.growth * v[cone.head] > TOLERANCE))
+            violated = np.flatnonzero(~self.present & (v[cone.tail] - cone.growth * v[cone.head] > TOLERANCE))
             if len(violated) == 0:
                 break
+            self.program.look_for_room(stop, len(violated))
             self._add(cone, violated)
         rows = np.concatenate(self.rows) if self.rows else np.zeros(0, dtype=np.int64)
         y = np.maximum(-solution.row_dual, 0.0) * task.scale
@@ -164,7 +170,7 @@ class PriceModel:
     def _add(self, cone: Cone, rows: NDArray[np.int64]) -> None:
         m = len(rows)
         columns = np.column_stack((cone.tail[rows], cone.head[rows])).ravel().astype(np.int32)
-        values = np.column_stack((np.ones(m), -self.growth[rows])).ravel()
+        values = np.column_stack((np.ones(m), -cone.growth[rows])).ravel()
         starts = np.arange(0, 2 * m, 2, dtype=np.int32)
         self.program.add_rows(np.full(m, -np.inf), np.zeros(m), starts, columns, values)
         self.present[rows] = True

@@ -25,6 +25,16 @@ from metricdp.solve.firstorder.memory import restore, store
 from metricdp.solve.firstorder.network import Network, first_edges
 from metricdp.solve.firstorder.options import stretch_for
 from metricdp.solve.firstorder.polish import Polisher
+from metricdp.solve.firstorder.room import (
+    EXTEND_AFTER,
+    EXTEND_AGAIN,
+    EXTEND_BY,
+    FEWEST_MORE,
+    PER_EDGE,
+    PER_MULTIPLIER,
+    most_edges,
+)
+from metricdp.solve.firstorder.tiles import WIDTH
 from metricdp.solve.forecast import Forecast
 
 if TYPE_CHECKING:
@@ -43,8 +53,6 @@ REPAIR_PASSES = 60  # of a repair over all pairs, in steps over as many edges
 REPAIR_SHARE = 0.15  # of all steps that repairs may cost
 NEARLY_MET = 0.5  # of the gap
 REPAIR_TOLERANCE = 0.05  # of the gap: what mixing may cost
-EXTEND_AFTER, EXTEND_AGAIN = 400, 2.0  # steps before violated pairs are brought in, and the factor to the next time
-EXTEND_BY = 0.5  # of the edges, at most
 POLISH_AFTER, POLISH_AGAIN = 250, 1.6  # steps before the bound is polished, and the factor to the next time
 VIOLATED = 1e-5  # probability
 STALLED = 0.02  # of the gap: progress of a bound over a doubling of the steps that is none
@@ -137,6 +145,7 @@ class Run:
         stretch = stretch_for(gap, options)
         begin = time.perf_counter()
         network = Network(component, first_edges(component.graph, stretch, is_over=lambda: stop.is_due))
+        self.most_edges = int(most_edges(network.m, component.graph.n_pairs, options.max_iterations))
         self.weight = options.weight or _weight(network.exponent)
         self.iteration = Iteration(network, self.weight)
         self.progress = Progress(certified_bound(self.iteration))
@@ -314,11 +323,13 @@ class Run:
         return is_open and self.iteration.steps >= due
 
     def _extend(self) -> None:
-        """Bring violated pairs in."""
+        """Bring violated pairs in, as many as may come and as the memory has room for."""
         self.progress.extensions += 1
         network = self.iteration.network
-        found = most_violated(self.iteration, max(1000, int(EXTEND_BY * network.m)), VIOLATED)
-        self._nothing_is_violated = len(found) == 0
+        room = self.stop.room / (PER_EDGE + PER_MULTIPLIER * network.tiles * WIDTH)
+        more = min(max(FEWEST_MORE, int(EXTEND_BY * network.m)), self.most_edges - network.m, room)
+        found = most_violated(self.iteration, max(int(more), 0), VIOLATED)
+        self._nothing_is_violated = len(found) == 0  # or there are as many edges as there may be
         if len(found):
             self.iteration.extend(found)
 
