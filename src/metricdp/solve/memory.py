@@ -94,7 +94,7 @@ class Counts:
             edges / graph.n_pairs,
             len(members) / problem.n_records,
             len(own) / graph.n_pairs,
-            torn / max(len(own), 1),
+            float(torn) / max(len(own), 1),
             _reach(graph, members, problem.epsilon),
         )
 
@@ -119,10 +119,10 @@ def held_at_begin(sizes: Sizes) -> float:
     return PAIR_HELD * sizes.n_pairs + ENTRY_HELD * sizes.entries
 
 
-def program_bytes(sizes: Sizes, counts: Counts) -> float:
+def program_bytes(sizes: Sizes, counts: Counts, most_columns: float = np.inf) -> float:
     """Return the bytes of the largest component's linear program with its first rows, and a flag per possible row."""
     n, pairs = counts.records * sizes.n_records, counts.pairs * sizes.n_pairs
-    columns, rows = n * sizes.n_outputs, 2.0 * counts.torn * pairs
+    columns, rows = min(n * sizes.n_outputs, most_columns), 2.0 * counts.torn * pairs
     return lp_bytes(columns, n + rows, columns + 2.0 * rows) + 2.0 * pairs * sizes.n_outputs
 
 
@@ -136,8 +136,7 @@ def method_bytes(method: str, sizes: Sizes, counts: Counts | None = None) -> flo
     if method == "auto":
         if sizes.n_pairs * sizes.n_outputs > AT_ONCE:
             return iterations
-        share = min(1.0, LARGEST_CHOSEN_LP / sizes.entries)
-        return max(iterations, shared + LP_SOLVER_BYTES + share * program_bytes(sizes, counts))
+        return max(iterations, shared + LP_SOLVER_BYTES + program_bytes(sizes, counts, LARGEST_CHOSEN_LP))
     n, pairs = counts.records * sizes.n_records, counts.pairs * sizes.n_pairs
     by_lp = {
         "direct": program_bytes(sizes, counts),
@@ -151,7 +150,7 @@ def method_bytes(method: str, sizes: Sizes, counts: Counts | None = None) -> flo
 def cap_bytes(problem: Problem) -> float:
     """Return the bytes that this process may hold while solvers run: the last repair needs the rest."""
     sizes = Sizes(problem.n_records, problem.n_outputs, problem.graph.n_pairs)
-    return most_bytes(problem.memory_limit) - (shared_bytes(sizes) - held_at_begin(sizes))
+    return most_bytes(problem.memory_limit) - (MORE_KERNELS_BYTES + shared_bytes(sizes) - held_at_begin(sizes))
 
 
 def check_method_memory(
