@@ -277,7 +277,7 @@ class TestRoom:
     def test_the_last_repair_is_kept_back(self):
         problem = mdp.Problem(mdp.data.grid(5, 5), epsilon=1.0, eta=1.5, outputs=4, memory_limit=2.0)
         n_pairs = problem.graph.n_pairs
-        assert cap_bytes(problem) == pytest.approx(2e9 - 10e6 - 20.0 * n_pairs - 72.0 * 100)
+        assert cap_bytes(problem) == pytest.approx(2e9 - 20e6 - 20.0 * n_pairs - 72.0 * 100)
 
     @pytest.mark.parametrize("method", ["direct", "benders", "columns", "kernel", "first-order"])
     def test_every_method_ends_honestly_without_room(self, method, monkeypatch):

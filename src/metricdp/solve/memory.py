@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # bytes while solving, and at its begin: with the adjacency, and factors or rates
 ENTRY_HELD = 16.0  # bytes: losses and costs
 MORE_KERNELS_BYTES = 10e6  # compiled code; most of it has been loaded to find the edges
+ENDING_BYTES = 20e6  # kept back: compiled code of the last repair and certificate, and what was freed in small pieces
 LP_SOLVER_BYTES = 10e6  # the code and the tables of HiGHS
 LARGEST_CHOSEN_LP = 100_000  # entries: `auto` takes no linear program for more
 PAIRS_CHECKED_FROM = 1_000_000
@@ -150,7 +151,7 @@ def method_bytes(method: str, sizes: Sizes, counts: Counts | None = None) -> flo
 def cap_bytes(problem: Problem) -> float:
     """Return the bytes that this process may hold while solvers run: the last repair needs the rest."""
     sizes = Sizes(problem.n_records, problem.n_outputs, problem.graph.n_pairs)
-    return most_bytes(problem.memory_limit) - (MORE_KERNELS_BYTES + shared_bytes(sizes) - held_at_begin(sizes))
+    return most_bytes(problem.memory_limit) - (ENDING_BYTES + shared_bytes(sizes) - held_at_begin(sizes))
 
 
 def check_method_memory(
