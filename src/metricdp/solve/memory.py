@@ -52,7 +52,6 @@ LP_SOLVER_BYTES = 10e6  # the code and the tables of HiGHS
 LARGEST_CHOSEN_LP = 100_000  # entries: `auto` takes no linear program for more
 PAIRS_CHECKED_FROM = 1_000_000
 SAMPLED_KERNELS, SAMPLED_PAIRS = 16, 2_000_000  # kernels that are looked at, and pairs up to which they are
-PREDICTED = ("auto", "first-order")  # the others have a least and a cap
 
 
 @dataclass(frozen=True)
