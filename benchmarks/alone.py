@@ -17,7 +17,7 @@ from benchmarks.processes import ROOT, forget_peak, held_mb, peak_mb
 
 @dataclass(frozen=True)
 class Case:
-    """A method on records drawn from a dataset, with a limit in seconds or in iterations."""
+    """A method on records drawn from a dataset, with a limit in seconds, in iterations or in gigabytes."""
 
     method: str
     dataset: str
@@ -28,10 +28,13 @@ class Case:
     gap: float = 0.001
     limit: float | None = None
     max_iterations: int = 200_000
+    memory_limit: float | None = None
+    seed: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.dataset} {self.n:,} x {self.n_outputs:,}, eta {self.eta:g}, epsilon {self.epsilon:g}"
+        sizes = f"{self.dataset} {self.n:,} x {self.n_outputs:,}, eta {self.eta:g}, epsilon {self.epsilon:g}"
+        return f"{sizes}, seed {self.seed}" if self.seed else sizes
 
 
 def run_alone(case: Case, *, seconds: float = 3600.0) -> dict[str, Any]:
@@ -53,18 +56,20 @@ def problem_of(case: Case) -> Any:
 
     if case.dataset == "rome":
         nodes = rome_nodes()
-        records = nodes if case.n >= nodes.n else nodes.sample(case.n, seed=0)
+        records = nodes if case.n >= nodes.n else nodes.sample(case.n, seed=case.seed)
     elif case.dataset == "gothenburg":
-        records = mdp.data.road("gothenburg", n=case.n, seed=0)
+        records = mdp.data.road("gothenburg", n=case.n, seed=case.seed)
     else:
-        records = {"words": mdp.data.words, "gaussian": mdp.data.gaussian}[case.dataset](n=case.n, seed=0)
-    return mdp.Problem(records, epsilon=case.epsilon, eta=case.eta, outputs=case.n_outputs)
+        records = {"words": mdp.data.words, "gaussian": mdp.data.gaussian}[case.dataset](n=case.n, seed=case.seed)
+    return mdp.Problem(
+        records, epsilon=case.epsilon, eta=case.eta, outputs=case.n_outputs, memory_limit=case.memory_limit
+    )
 
 
 def main() -> None:
     import metricdp as mdp
+    from metricdp.solve.contract import solver_for
     from metricdp.solve.memory import expected_peak
-    from metricdp.solve.solve import METHODS
 
     case = Case(**json.loads(sys.argv[1]))
     problem = problem_of(case)
@@ -72,7 +77,7 @@ def main() -> None:
     steps = mdp.FirstOrderOptions(max_iterations=case.max_iterations)
     options = steps if case.method == "first-order" else None
     before = held_mb()
-    predicted = expected_peak(problem, case.method, METHODS, gap=case.gap, options=options)
+    predicted = expected_peak(problem, solver_for(case.method, options), gap=case.gap)
     forget_peak()
     clock, processor = time.perf_counter(), time.process_time()
     result = mdp.solve(problem, method=case.method, gap=case.gap, time_limit=case.limit, options=options)
@@ -87,6 +92,7 @@ def main() -> None:
         "status": result.status.value,
         "solver": result.mechanism.solver,
         "gap": result.gap,
+        "gave_up": [row["reason"] for row in result.trace.rows if row["stage"] == "gave up"],
     }
     print(json.dumps(answer))
 

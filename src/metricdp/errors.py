@@ -71,6 +71,10 @@ class SolverError(MetricDPError):
     """The LP solver gave nothing that can be used."""
 
 
+class OutOfRoomError(SolverError):
+    """A linear program would outgrow the memory that it may take."""
+
+
 class InfeasibleError(SolverError):
     """The linear program has no solution."""
 

@@ -114,8 +114,7 @@ def refuse_if_too_large(
     is_estimate
         Says that the number of pairs is one.
     """
-    held = held_bytes()
-    most = held + available_bytes() if limit is None else limit * GIGABYTE
+    held, most = held_bytes(), most_bytes(limit)
     needed = held + more_bytes(sizes)
     if needed <= most:
         return needed
@@ -153,6 +152,11 @@ def _what_fits(
     if not parts:
         return "nothing near it would fit; free memory, or raise the limit"
     return f"{', '.join(parts[:-1])} or {parts[-1]} would fit" if len(parts) > 1 else f"{parts[0]} would fit"
+
+
+def most_bytes(limit: float | None) -> float:
+    """Return the bytes that this process may hold: ``limit`` gigabytes, or what it holds and what is available."""
+    return held_bytes() + available_bytes() if limit is None else limit * GIGABYTE
 
 
 def _largest(below: int, fits: Callable[[int], bool]) -> int:

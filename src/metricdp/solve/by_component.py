@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.errors import StoppedError
+from metricdp.errors import OutOfRoomError, StoppedError
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.contract import Ended, Incumbent
 
@@ -84,9 +84,11 @@ def _solved(solver: Solver, component: Component, context: Context, start: NDArr
         found = solver.run(component, known, context)
     except StoppedError:  # while something was being built
         found = known
+    except OutOfRoomError as error:
+        found = replace(known, ended=Ended.USED_UP, reason=str(error))
     if found.lower_bound < known.lower_bound:
         found = known.followed_by(found, component)
-    if found.ended is Ended.FAILED:
+    if found.reason:
         context.trace.add(
             stage="gave up", component=component.number, records=component.n, method=solver.name, reason=found.reason
         )

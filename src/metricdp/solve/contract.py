@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from metricdp.errors import InputError
+from metricdp.errors import InputError, OutOfRoomError, SolverError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.solve.bounds import RowDuals, lower_bound
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
+    from metricdp.problem.memory import Sizes
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.component import Component
     from metricdp.solve.division import Division
@@ -35,9 +36,14 @@ class Ended(enum.Enum):
 
     REACHED = "the gap is reached"
     STOPPED = "a time limit or the user ended it"
-    USED_UP = "the iterations that were allowed are used up"
+    USED_UP = "the iterations or the memory that were allowed are used up"
     STALLED = "it has done all that it can"
     FAILED = "it broke down"
+
+
+def ended_by(error: SolverError) -> Ended:
+    """Return how an error of a solver ended it: a program that would outgrow the memory has used it up."""
+    return Ended.USED_UP if isinstance(error, OutOfRoomError) else Ended.FAILED
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,35 @@ class Context:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What the memory of a solver depends on: the sizes of the problem, and counts of its largest component.
+
+    Parameters
+    ----------
+    sizes
+        Of the whole problem.
+    n, n_pairs
+        Records and pairs of the largest component.
+    edges
+        Pairs of the whole problem that may take part in first-order iterations.
+    torn_pairs
+        Pairs of the largest component whose records have different cheapest outputs.
+    kernel_entries
+        Records that the kernels of the largest component reach, all kernels together.
+    factor_entries
+        Entries of an inverse factor of the largest component.
+    """
+
+    sizes: Sizes
+    n: float
+    n_pairs: float
+    edges: float = 0.0
+    torn_pairs: float = 0.0
+    kernel_entries: float = 0.0
+    factor_entries: float = 0.0
+
+
+@dataclass(frozen=True)
 class NoOptions:
     """Options of a method that has none."""
 
@@ -129,6 +164,10 @@ class Solver(ABC):
         if options is not None and type(options) is not self.options_type:
             raise InputError(_wrong_options(self, options))
         self.options: Any = self.options_type() if options is None else options
+
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes that it takes beyond problem, last repair and certificate: at its peak, or at least."""
+        return 0.0
 
     def prepare(self, context: Context) -> None:  # noqa: B027  (most solvers have nothing to prepare)
         """Do what concerns all components, before the first is solved."""

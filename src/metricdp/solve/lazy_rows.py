@@ -7,10 +7,12 @@ on the left, loses privacy silently beyond epsilon d = 16.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.errors import OutOfRoomError
 from metricdp.solve.bounds import RowDuals
 
 if TYPE_CHECKING:
@@ -48,6 +50,11 @@ class DirectedPairs:
         needed = self.exponent < np.log(largest)
         return DirectedPairs(self.tail[needed], self.head[needed], self.exponent[needed])
 
+    @cached_property
+    def growth(self) -> NDArray[np.float64]:
+        """The factors ``exp(exponent)``, one array for all programs that these rows are for."""
+        return np.exp(self.exponent)
+
     def __len__(self) -> int:
         return len(self.tail)
 
@@ -71,22 +78,24 @@ class LazyRows:
         self, program: LinearProgram, pairs: DirectedPairs, variables: NDArray[np.int64], tolerance: float
     ) -> None:
         self.program, self.pairs, self.variables, self.tolerance = program, pairs, variables, tolerance
-        self.growth = np.exp(pairs.exponent)
         self.is_absent = (variables[pairs.tail] >= 0) & (variables[pairs.head] >= 0)
         self._batches: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []  # the first row, edges and outputs
 
-    def add_all(self) -> None:
+    def add_all(self, stop: Stop) -> None:
         """Bring in every row."""
-        self.add(*np.nonzero(self.is_absent))
+        self.program.look_for_room(stop, int(np.count_nonzero(self.is_absent)))
+        edges, outputs = np.nonzero(self.is_absent)
+        self.add(edges, outputs, stop)
 
-    def add(self, edges: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
-        """Bring in the rows of ``edges`` for ``outputs``."""
+    def add(self, edges: NDArray[np.int64], outputs: NDArray[np.int64], stop: Stop) -> None:
+        """Bring in the rows of ``edges`` for ``outputs``; OutOfRoomError is raised if they would not fit."""
         m = len(edges)
         if m == 0:
             return
+        self.program.look_for_room(stop, m)
         first, tail, head = self.program.n_rows, self.pairs.tail[edges], self.pairs.head[edges]
         columns = np.column_stack((self.variables[tail, outputs], self.variables[head, outputs]))
-        values = np.column_stack((np.ones(m), -self.growth[edges]))
+        values = np.column_stack((np.ones(m), -self.pairs.growth[edges]))
         starts = np.arange(0, 2 * m, 2, dtype=np.int32)
         self.program.add_rows(
             np.full(m, -np.inf), np.zeros(m), starts, columns.ravel().astype(np.int32), values.ravel()
@@ -105,7 +114,7 @@ class LazyRows:
             if stop.is_due:
                 break
             part = slice(start, start + block)
-            excess = Z[self.pairs.tail[part]] - self.growth[part, None] * Z[self.pairs.head[part]]
+            excess = Z[self.pairs.tail[part]] - self.pairs.growth[part, None] * Z[self.pairs.head[part]]
             e, k = np.nonzero((excess > self.tolerance) & self.is_absent[part])
             edges.append(e + start)
             outputs.append(k)
@@ -114,7 +123,7 @@ class LazyRows:
     def add_violated(self, Z: NDArray[np.float64], stop: Stop) -> int:
         """Bring in the rows that ``Z`` violates; return their number."""
         edges, outputs = self.violated(Z, stop)
-        self.add(edges, outputs)
+        self.add(edges, outputs, stop)
         return len(edges)
 
     def matrix(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -142,34 +151,45 @@ class LazyRows:
         return RowDuals(self.pairs.tail[edges], self.pairs.head[edges], outputs, self.pairs.exponent[edges], y)
 
     def rounds(self, stop: Stop) -> Iterator[Round]:
-        """Solve and add violated rows in turn, until none is violated or the solver is stopped; yield every round."""
+        """Solve and add violated rows in turn, until none is violated or the solver is stopped; yield every round.
+
+        The last round says in ``trouble`` if its violated rows would not fit into the memory.
+        """
         while True:
             solution = self.program.solve(stop=stop)
-            Z = self.matrix(solution.x)
-            n_added = self.add_violated(Z, stop) if solution.is_optimal else 0
-            yield Round(solution, Z, n_added)
-            if n_added == 0 or stop.is_due:
+            Z, trouble = self.matrix(solution.x), ""
+            edges, outputs = self.violated(Z, stop)
+            try:
+                if solution.is_optimal:
+                    self.add(edges, outputs, stop)
+            except OutOfRoomError as error:
+                trouble = str(error)
+            yield Round(solution, Z, len(edges), trouble)
+            if len(edges) == 0 or not solution.is_optimal or stop.is_due or trouble:
                 return
 
     def solve(self, stop: Stop) -> Round:
-        """Solve until no row is violated; return the last round."""
+        """Solve until no row is violated; return the last round. OutOfRoomError is raised if rows would not fit."""
         for found in self.rounds(stop):
             last = found
+        if last.trouble:
+            raise OutOfRoomError(last.trouble)
         return last
 
 
 @dataclass(frozen=True)
 class Round:
-    """One solve: the solver's answer, the matrix in it, and how many rows it violated that came in then."""
+    """One solve: the solver's answer, the matrix in it, how many rows it violates, and why they could not come in."""
 
     solution: LpSolution
     Z: NDArray[np.float64]
-    n_added: int
+    n_violated: int
+    trouble: str = ""
 
     @property
     def is_optimal(self) -> bool:
         """Whether the solver finished, and nothing is violated."""
-        return self.solution.is_optimal and self.n_added == 0
+        return self.solution.is_optimal and self.n_violated == 0
 
 
 def unit_sums(program: LinearProgram, n: int, n_outputs: int) -> NDArray[np.int64]:

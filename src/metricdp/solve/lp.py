@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import highspy
 import numpy as np
 
-from metricdp.errors import InfeasibleError, InputError, MissingExtraError, SolverError
-from metricdp.problem.memory import available_bytes
+from metricdp.errors import InfeasibleError, InputError, MissingExtraError, OutOfRoomError, SolverError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +28,10 @@ if TYPE_CHECKING:
 ALGORITHMS = ("simplex", "ipx", "hipo")
 SMALLEST_COEFFICIENT = 1e-9  # HiGHS drops smaller ones silently
 LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
-COLUMN_BYTES, ROW_BYTES = 260.0, 1_750.0  # of HiGHS for a column with its unit sum, and for an mDP row: measured
-ROWS_CHECKED_FROM = 1_000
+# Bytes of HiGHS, measured: of a program of its own, and of each column, row and entry once it is solved. It holds a
+# program as given and scaled, by rows and by columns, work vectors as long as all rows, and the factors of its basis.
+SOLVER_BYTES = 10e6  # the code and the tables of HiGHS
+PROGRAM_BYTES, COLUMN_BYTES, ROW_BYTES, NONZERO_BYTES = 80e3, 440.0, 2_200.0, 60.0
 LISTEN_SECONDS = 0.05
 GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO can be deaf for a minute
 ATTEMPTS = 4
@@ -56,6 +57,11 @@ class LpSolution:
     iterations: int
 
 
+def lp_bytes(columns: float, rows: float, nonzeros: float) -> float:
+    """Return the bytes that HiGHS takes for a linear program."""
+    return PROGRAM_BYTES + COLUMN_BYTES * columns + ROW_BYTES * rows + NONZERO_BYTES * nonzeros
+
+
 class LinearProgram:
     """Minimise ``cost @ x`` subject to column bounds and rows; rows can be added between solves (hot start)."""
 
@@ -77,6 +83,8 @@ class LinearProgram:
             raise MissingExtraError("highspy-extras", "hipo", "the interior point solver HiPO")
         self.n_columns = len(cost)
         self.n_rows = 0
+        self._n_nonzeros = 0
+        self._bytes = 0.0  # as of the last solve
         self.algorithm = algorithm
         self._patience = np.inf
         self._highs = highspy.Highs()
@@ -116,16 +124,12 @@ class LinearProgram:
                 f"LP coefficients range from {size.min():.3g} to {size.max():.3g}, outside the range "
                 f"{SMALLEST_COEFFICIENT:g} to {LARGEST_COEFFICIENT:g} that the LP solver keeps"
             )
-        if len(lower) >= ROWS_CHECKED_FROM and ROW_BYTES * len(lower) > available_bytes():
-            raise SolverError(
-                f"{len(lower):,} more rows of the linear program would not fit into the {available_bytes() / 1e9:.1f} "
-                "GB of memory that are left"
-            )
         status = self._highs.addRows(
             len(lower), lower, upper, len(values), starts.astype(np.int32), indices.astype(np.int32), values
         )
         self._check(status, "adding rows")
         self.n_rows += len(lower)
+        self._n_nonzeros += len(values)
         if self._highs.getNumRow() != self.n_rows:
             raise SolverError(f"the LP solver kept {self._highs.getNumRow()} of {self.n_rows} rows")
 
@@ -150,6 +154,7 @@ class LinearProgram:
         )
         self._check(status, "adding columns")
         self.n_columns += m
+        self._n_nonzeros += len(values)
 
     def be_impatient(self, seconds: float = FIRST_PATIENCE) -> None:
         """Solve from scratch when a hot start takes longer than ``seconds``, or much longer than from scratch."""
@@ -168,8 +173,12 @@ class LinearProgram:
     def solve(self, *, stop: Stop | None = None) -> LpSolution:
         """Solve, from the last basis if there is one; again from scratch if the solver gives up.
 
-        With ``stop`` the solver ends at its deadline or soon after somebody asks; the solution says so.
+        With ``stop`` the solver ends at its deadline or soon after somebody asks; the solution says so. OutOfRoomError
+        is raised if what was added since the last solve would take more memory than ``stop`` has room for.
         """
+        if stop is not None:
+            self.look_for_room(stop)
+        self._bytes = self._needed()
         for attempt in range(ATTEMPTS):
             self._prepare(attempt)
             begin = time.monotonic()
@@ -188,6 +197,21 @@ class LinearProgram:
             if status == highspy.HighsModelStatus.kInfeasible and attempt > 0:
                 raise InfeasibleError("the linear program has no solution")
         raise SolverError(f"the LP solver gave up: {self._highs.modelStatusToString(status)}")
+
+    def look_for_room(self, stop: Stop, more_rows: int = 0) -> None:
+        """Raise OutOfRoomError if what came since the last solve, and mDP rows that are to come, would not fit.
+
+        HiGHS takes most of its memory when it solves, not when it is given rows.
+        """
+        needed = self._needed(more_rows) - self._bytes
+        if needed > 0.0 and not stop.has_room(needed):
+            raise OutOfRoomError(
+                f"a linear program of {self.n_columns:,} columns and {self.n_rows + more_rows:,} rows would not fit: "
+                f"it needs {needed / 1e9:.2f} GB more, and {stop.room / 1e9:.2f} are left"
+            )
+
+    def _needed(self, more_rows: int = 0) -> float:
+        return lp_bytes(self.n_columns, self.n_rows + more_rows, self._n_nonzeros + 2.0 * more_rows)
 
     def _prepare(self, attempt: int) -> None:
         """Before another attempt: forget the basis that it stumbled over, then try other ways."""

@@ -1,26 +1,25 @@
-"""How much memory each method takes, counted in its arrays (bytes).
+"""How much memory each method takes, counted before it begins, and how much it may take.
 
 Every method has the problem, the last repair and the certificate (`metricdp.problem.memory`): 60 bytes per pair, of
-which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. In addition:
+which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. What comes on top:
 
-- ``first-order``: per entry, the costs, rows, anchors and reflected rows as float32 tiles, 16, and the best matrix
-  while another one is repaired, 8; per edge and output, the multipliers and their anchors, 4 each. Edges are the pairs
-  without short detours, and half as many again each of the first three times that violated pairs are brought in, at
-  most all pairs. Tiles of outputs that nobody reports are never touched, so that weak privacy takes less than this.
-- linear programs (``direct``, ``benders``, ``columns``, ``kernel``): HiGHS holds a program several times (as given,
-  scaled, by rows and by columns, the factors of its basis): measured, 260 bytes per column of the program with its
-  unit sum and 1,750 per mDP row. mDP rows come in as they are violated, and how many that will be nobody knows before:
-  0.2 to 4 per entry were seen. One per entry is expected here, not more than there are. A program that outgrows the
-  memory is given up before it does (`metricdp.solve.lp`), and the best mechanism so far is certified.
-- ``benders``: the programs of blocks overlap with their surroundings.
-- ``columns`` and ``kernel``: one program per output with all records, in which more rows come in, 8 per entry; kernels
-  are n columns of up to n entries each, in the pool (12 bytes each, three times while it grows), and in one or two
-  masters.
+- ``interior``: a *prediction*. The factors' entries are counted in the order of elimination.
+- ``first-order``, and ``auto`` until it hands over: a *prediction*. Iterations have as many edges as their budget
+  allows (`metricdp.solve.solvers.firstorder.room`), so that nothing is left to guess but which tiles are never touched.
+- linear programs (``direct``, ``benders``, ``columns``, ``kernel``): the *least* that they take, and a *cap*. A program
+  has a column per entry of its component and, to begin with, the rows that are violated when everybody reports their
+  cheapest output: two for each pair with different ones. How many more come in nobody knows before (1 to 20 times as
+  many were seen). So a method is refused if not even the least fits, and a program looks before it grows
+  (`metricdp.solve.lp`): what would exceed the limit, or what the machine has left, is not begun, and the best
+  mechanism so far is certified.
+
+What a single method takes is its own to say (`Solver.bytes_beyond`), from sizes and counts only.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,27 +29,98 @@ from metricdp.problem.memory import (
     CHECKED_FROM,
     ENTRIES_CHECKED_FROM,
     Sizes,
+    most_bytes,
     refuse_if_too_large,
 )
-from metricdp.solve.lp import COLUMN_BYTES, ROW_BYTES
+from metricdp.solve.contract import Load, methods, solver_for
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
 from metricdp.solve.solvers.firstorder import FirstOrderOptions, stretch_for
-from metricdp.solve.solvers.firstorder.loop import EXTEND_AFTER, EXTEND_AGAIN, EXTEND_BY, TAKEN_APART_UP_TO
+from metricdp.solve.solvers.firstorder.room import most_edges
+from metricdp.solve.solvers.interior.elimination import Elimination
 
 if TYPE_CHECKING:
+    from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
+    from metricdp.solve.contract import Solver
 
-PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # while solving, and at its begin: with the adjacency, and factors or rates
-ENTRY_HELD = 16.0  # losses and costs
+PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # bytes while solving, and at its begin: with the adjacency, and factors or rates
+ENTRY_HELD = 16.0  # bytes: losses and costs
 MORE_KERNELS_BYTES = 10e6  # compiled code; most of it has been loaded to find the edges
-ITERATION_PER_ENTRY = 24.0
-LP_SOLVER_BYTES = 30e6  # the solver itself
-MULTIPLIERS = 8.0
-EXTENSIONS = 3  # that find as many violated pairs as they may; later ones find few
-ROWS_PER_ENTRY, PRICING_ROWS_PER_ENTRY = 1.0, 8.0
-OVERLAP = 2.0  # of the blocks of a decomposition with their surroundings
-KERNEL_ENTRY, MASTER_ENTRY = 36.0, 60.0
-LARGEST_CHOSEN_LP = 100_000  # entries: `auto` takes no linear program for more
+ENDING_BYTES = 20e6  # kept back: compiled code of the last repair and certificate, and what was freed in small pieces
 PAIRS_CHECKED_FROM = 1_000_000
+SAMPLED_KERNELS, SAMPLED_PAIRS = 16, 2_000_000  # kernels that are looked at, and pairs up to which they are
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is counted of a problem, as shares, so that smaller ones of its kind can be reckoned with.
+
+    Parameters
+    ----------
+    edges
+        Of the pairs: those that may take part in first-order iterations.
+    records, pairs
+        Of all of them: those in the largest component.
+    torn
+        Of the largest component's pairs: those whose records have different cheapest outputs.
+    reach
+        Of the largest component's records: those that a kernel reaches.
+    filled
+        Of the square of the largest component's records: entries of an inverse factor, half of it by default.
+    """
+
+    edges: float = 1.0
+    records: float = 1.0
+    pairs: float = 1.0
+    torn: float = 1.0
+    reach: float = 1.0
+    filled: float = 0.5
+
+    @classmethod
+    def of(cls, problem: Problem, *, gap: float, first_order: FirstOrderOptions, has_factors: bool = False) -> Counts:
+        """Count; sums over pairs, and paths from a few records. An order of elimination is found if it is asked for."""
+        graph = problem.graph
+        if graph.n_pairs == 0:
+            return cls(edges=0.0, records=1.0 / problem.n_records, pairs=0.0, torn=0.0)
+        first = sampled_edges(graph, stretch_for(gap, first_order))
+        edges = most_edges(first, graph.n_pairs, first_order.max_iterations)
+        largest = int(np.bincount(graph.labels).argmax())
+        is_inside = graph.labels[graph.pairs[:, 0]] == largest
+        own = graph.pairs[is_inside]
+        cheapest = problem.costs.argmin(axis=1)
+        torn = np.count_nonzero(cheapest[own[:, 0]] != cheapest[own[:, 1]])
+        members = np.flatnonzero(graph.labels == largest)
+        return cls(
+            edges / graph.n_pairs,
+            len(members) / problem.n_records,
+            len(own) / graph.n_pairs,
+            float(torn) / max(len(own), 1),
+            _reach(graph, members, problem.epsilon),
+            Elimination.of(graph.subgraph(members)).entries / len(members) ** 2 if has_factors else 0.5,
+        )
+
+    def load(self, sizes: Sizes) -> Load:
+        """Return what the memory of solvers depends on, for a problem of this kind and of given sizes."""
+        n, pairs = self.records * sizes.n_records, self.pairs * sizes.n_pairs
+        return Load(
+            sizes,
+            n,
+            pairs,
+            edges=self.edges * sizes.n_pairs,
+            torn_pairs=self.torn * pairs,
+            kernel_entries=self.reach * n * n,
+            factor_entries=self.filled * n * n,
+        )
+
+
+def _reach(graph: MdpGraph, members: np.ndarray, epsilon: float) -> float:
+    """Return the share of a component's records that a kernel reaches, from a few kernels; all where that is long."""
+    if graph.n_pairs > SAMPLED_PAIRS:
+        return 1.0
+    some = members[np.unique(np.linspace(0, len(members) - 1, SAMPLED_KERNELS).astype(np.int64))]
+    limit = -np.log(NEGLIGIBLE) / epsilon
+    paths = graph.path_distances(some, limit=limit)
+    return float(np.count_nonzero(paths <= limit)) / (len(some) * len(members))
 
 
 def shared_bytes(sizes: Sizes) -> float:
@@ -58,106 +128,43 @@ def shared_bytes(sizes: Sizes) -> float:
     return PAIR_SOLVING * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
 
 
-def first_order_bytes(sizes: Sizes, edges_per_pair: float = 1.0) -> float:
-    """Return the bytes of the iterations in which ``edges_per_pair`` of the pairs take part."""
-    multipliers = MULTIPLIERS * edges_per_pair * sizes.n_pairs * sizes.n_outputs
-    return shared_bytes(sizes) + ITERATION_PER_ENTRY * sizes.entries + multipliers
+def held_at_begin(sizes: Sizes) -> float:
+    """Return those of them that are there before a method begins."""
+    return PAIR_HELD * sizes.n_pairs + ENTRY_HELD * sizes.entries
 
 
-def most_edges(edges: float, n_pairs: int, max_iterations: int) -> float:
-    """Return how many pairs take part in the end when ``edges`` do at first: violated ones come in as steps double."""
-    times = 0
-    while times < EXTENSIONS and EXTEND_AFTER * EXTEND_AGAIN**times <= max_iterations:
-        times += 1
-    return min((1.0 + EXTEND_BY) ** times * edges, float(n_pairs))
+def method_bytes(solver: Solver, sizes: Sizes, counts: Counts) -> float:
+    """Return the bytes of a method, with the problem and without the program itself: at its peak, or at least."""
+    return shared_bytes(sizes) + solver.bytes_beyond(counts.load(sizes))
 
 
-def direct_bytes(sizes: Sizes) -> float:
-    """Return the bytes of one linear program with a column per entry, and a flag per possible row."""
-    all_rows = 2.0 * sizes.n_pairs * sizes.n_outputs
-    return shared_bytes(sizes) + all_rows + lp_bytes(sizes.entries, expected_rows(sizes))
+def cap_bytes(problem: Problem) -> float:
+    """Return the bytes that this process may hold while solvers run: the last repair needs the rest."""
+    sizes = Sizes(problem.n_records, problem.n_outputs, problem.graph.n_pairs)
+    return most_bytes(problem.memory_limit) - (ENDING_BYTES + shared_bytes(sizes) - held_at_begin(sizes))
 
 
-def benders_bytes(sizes: Sizes) -> float:
-    """Return the bytes of the blocks' linear programs with their surroundings, and of the master."""
-    return shared_bytes(sizes) + OVERLAP * lp_bytes(sizes.entries, expected_rows(sizes))
-
-
-def columns_bytes(sizes: Sizes) -> float:
-    """Return the bytes of one pricing program per output, the pool and two masters."""
-    return kernel_bytes(sizes) + MASTER_ENTRY * float(sizes.n_records) ** 2
-
-
-def kernel_bytes(sizes: Sizes) -> float:
-    """Return the bytes of one pricing program per output, the kernels and one master."""
-    kernels = (KERNEL_ENTRY + MASTER_ENTRY) * float(sizes.n_records) ** 2
-    rows = expected_rows(sizes, PRICING_ROWS_PER_ENTRY)
-    return shared_bytes(sizes) + lp_bytes(sizes.entries, rows) + kernels
-
-
-def interior_bytes(sizes: Sizes) -> float:
-    """Return the bytes of the inverse factors of all outputs, and of ten numbers for each row."""
-    factors = 4.0 * float(sizes.n_records) ** 2 * sizes.n_outputs
-    return shared_bytes(sizes) + factors + 160.0 * sizes.n_pairs * sizes.n_outputs
-
-
-def lp_bytes(columns: float, rows: float) -> float:
-    """Return the bytes of a linear program in which each column has its unit sum, and rows have two entries."""
-    return LP_SOLVER_BYTES + COLUMN_BYTES * columns + ROW_BYTES * rows
-
-
-def expected_rows(sizes: Sizes, per_entry: float = ROWS_PER_ENTRY) -> float:
-    """Return how many mDP rows are expected to come in; not more than there are."""
-    return min(2.0 * sizes.n_pairs * sizes.n_outputs, per_entry * sizes.entries)
-
-
-def auto_bytes(sizes: Sizes, edges_per_pair: float = 1.0) -> float:
-    """Return the bytes of what `auto` may choose: first-order iterations, or a linear program that is not large."""
-    if sizes.n_pairs * sizes.n_outputs > TAKEN_APART_UP_TO:
-        return first_order_bytes(sizes, edges_per_pair)
-    share = min(1.0, LARGEST_CHOSEN_LP / sizes.entries)
-    small = shared_bytes(sizes) + lp_bytes(share * sizes.entries, share * expected_rows(sizes))
-    return max(first_order_bytes(sizes, edges_per_pair), small)
-
-
-def method_bytes(method: str, sizes: Sizes, edges_per_pair: float = 1.0) -> float:
-    """Return the bytes at the peak of a method, with the problem and without the program itself."""
-    if method == "auto":
-        return auto_bytes(sizes, edges_per_pair)
-    if method == "first-order":
-        return first_order_bytes(sizes, edges_per_pair)
-    by_lp = {
-        "interior": interior_bytes,
-        "direct": direct_bytes,
-        "benders": benders_bytes,
-        "columns": columns_bytes,
-        "kernel": kernel_bytes,
-    }
-    return by_lp[method](sizes)
-
-
-def check_method_memory(
-    problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, options: Any = None
-) -> None:
+def check_method_memory(problem: Problem, solver: Solver, *, gap: float) -> None:
     """Refuse a method that would not fit into the memory, with what would; small problems are not looked at."""
     n, K, P = problem.n_records, problem.n_outputs, problem.graph.n_pairs
     is_small = n < CHECKED_FROM and n * K < ENTRIES_CHECKED_FROM and P < PAIRS_CHECKED_FROM
     if problem.memory_limit is not None or not is_small:
-        expected_peak(problem, method, methods, gap=gap, options=options)
+        expected_peak(problem, solver, gap=gap)
 
 
-def expected_peak(problem: Problem, method: str, methods: tuple[str, ...], *, gap: float, options: Any = None) -> float:
-    """Return the bytes that this process will hold at the peak of a method; refuse one that would not fit."""
+def expected_peak(problem: Problem, solver: Solver, *, gap: float) -> float:
+    """Return the bytes that this process will hold at the peak of a method, or at least; refuse what would not fit."""
     graph = problem.graph
-    first_order = options if isinstance(options, FirstOrderOptions) else FirstOrderOptions()
     sizes = Sizes(problem.n_records, problem.n_outputs, graph.n_pairs)
-    edges = most_edges(sampled_edges(graph, stretch_for(gap, first_order)), graph.n_pairs, first_order.max_iterations)
-    share = edges / max(graph.n_pairs, 1)
+    options = solver.options if isinstance(solver.options, FirstOrderOptions) else FirstOrderOptions()
+    counts = Counts.of(problem, gap=gap, first_order=options, has_factors=solver.name == "interior")
+    there = held_at_begin(sizes)
 
-    there = PAIR_HELD * graph.n_pairs + ENTRY_HELD * problem.costs.size  # when this is asked, and held already
+    def more_bytes(one: Sizes, method: Solver = solver) -> float:
+        return MORE_KERNELS_BYTES + max(method_bytes(method, one, counts) - there, 0.0)
 
-    def more_bytes(one: Sizes, name: str = method) -> float:
-        return MORE_KERNELS_BYTES + max(method_bytes(name, one, share) - there, 0.0)
+    def others(room: float) -> list[str]:
+        return [name for name in methods() if name != solver.name and more_bytes(sizes, solver_for(name)) <= room]
 
     def eta_for(pairs: float) -> float | None:
         return float(np.partition(graph.distances, int(pairs) - 1)[int(pairs) - 1]) if pairs >= 1 else None
@@ -168,6 +175,6 @@ def expected_peak(problem: Problem, method: str, methods: tuple[str, ...], *, ga
         eta=problem.eta,
         limit=problem.memory_limit,
         eta_for=eta_for,
-        method=method,
-        others=lambda room: [name for name in methods if name != method and more_bytes(sizes, name) <= room],
+        method=solver.name,
+        others=others,
     )

@@ -20,7 +20,7 @@ from metricdp.solve.contract import Context, methods, solver_for
 from metricdp.solve.division import Division
 from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
-from metricdp.solve.memory import check_method_memory
+from metricdp.solve.memory import cap_bytes, check_method_memory
 from metricdp.solve.merged import Merged
 from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
@@ -106,7 +106,8 @@ def solve(
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, ExitStack() as stack:
         merged = Merged.of(problem)
         first = _first_matrix(start, problem, merged)
-        check_method_memory(problem, method, METHODS, gap=gap, options=solver.options)
+        check_method_memory(problem, solver, gap=gap)
+        stop.most_bytes = cap_bytes(problem)
         ending = Ending() if time_limit is None else Ending.estimated(problem)
         stop.keep_back(ending.kept_back(stop.time_limit))
         context = Context(gap, crew, trace, stop, Division(problem, merged, stop))

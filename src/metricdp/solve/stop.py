@@ -1,4 +1,4 @@
-"""When to stop: a deadline, a signal (Ctrl-C or SIGTERM), or a word from the caller."""
+"""When to stop: a deadline, a signal (Ctrl-C or SIGTERM), a word from the caller, or no more memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metricdp.errors import StoppedError
+from metricdp.problem.memory import available_bytes, held_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ __all__ = ["Stop", "StoppedError"]
 Value = TypeVar("Value")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LISTEN_SECONDS = 0.05
+LITTLE_BYTES = 1e6
 LAST_SECONDS = 2.0  # for simple mechanisms after somebody has asked: the best one so far is certified in any case
 
 
@@ -27,12 +29,15 @@ class Stop:
 
     The last repair and the certificate take time, too: solvers see a deadline that is sooner by `reserve` seconds
     (``is_due``, ``seconds_left``), and what comes after them looks at the deadline itself (``seconds_to_the_end``).
+
+    Memory has no clock: whoever grows looks before (``has_room``).
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.begin = time.monotonic()
         self.time_limit = float("inf") if time_limit is None else time_limit
         self.reserve = 0.0  # seconds
+        self.most_bytes = float("inf")  # that this process may hold while solvers run
         self._asked_at = float("inf")
         self._listeners: dict[object, Callable[[], None]] = {}
 
@@ -44,6 +49,15 @@ class Stop:
     def keep_back(self, seconds: float) -> None:
         """Reserve ``seconds`` before the deadline for what comes after the solvers."""
         self.reserve = max(self.reserve, seconds)
+
+    @property
+    def room(self) -> float:
+        """Bytes by which solvers may still grow in this process."""
+        return max(0.0, min(self.most_bytes - held_bytes(), available_bytes()))
+
+    def has_room(self, more: float) -> bool:
+        """Whether solvers may grow by ``more`` bytes in this process; what the machine has is asked for large ones."""
+        return held_bytes() + more <= self.most_bytes and (more < LITTLE_BYTES or more <= available_bytes())
 
     def ask(self) -> None:
         """Ask the work to end soon, and tell all who listen."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
+from metricdp.errors import OutOfRoomError
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.firstorder import FirstOrder
 from metricdp.solve.solvers.interior import Interior
@@ -19,7 +20,7 @@ from metricdp.solve.solvers.interior.cost import interior_operations
 
 if TYPE_CHECKING:
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context
+    from metricdp.solve.contract import Context, Load
 
 OUTRIGHT = 5e9  # operations of the interior point that nobody minds: about half a second of one core
 STEP_OPERATIONS = 12.0  # of a first-order step for each pair and output, in operations of the interior point: measured
@@ -30,6 +31,10 @@ class Auto(Solver):
     """The interior point where it is cheap, first-order steps elsewhere, the interior point after them if it pays."""
 
     name: ClassVar[str] = "auto"
+
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of first-order steps: the interior point looks for room before it begins."""
+        return FirstOrder().bytes_beyond(load)
 
     def takes_all_at_once(self, component: Component) -> bool:
         """Say whether the problem is too large to be taken apart."""
@@ -55,4 +60,8 @@ class Auto(Solver):
         if found.ended is Ended.REACHED or context.stop.is_due or math.isinf(cost):
             return found
         say("interior", f"steps are slow: gap {found.gap(component):.2g} after {found.iterations}")
-        return Interior().run(component, found, context)
+        try:
+            return Interior().run(component, found, context)
+        except OutOfRoomError:
+            say("first-order", "the factors of the interior point do not fit into the memory")
+            return FirstOrder().run(component, found, context)

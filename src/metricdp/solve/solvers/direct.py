@@ -8,7 +8,7 @@ problem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,16 +16,16 @@ import numpy as np
 from metricdp.errors import InputError, SolverError
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.bounds import RowDuals, lower_bound
-from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.solve.contract import Ended, Incumbent, Solver, ended_by, register
 from metricdp.solve.lazy_rows import DirectedPairs, LazyRows, unit_sums
-from metricdp.solve.lp import ALGORITHMS, LinearProgram
+from metricdp.solve.lp import ALGORITHMS, SOLVER_BYTES, LinearProgram, lp_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.metric.graph import MdpGraph
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context
+    from metricdp.solve.contract import Context, Load
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
 
@@ -66,6 +66,10 @@ class Direct(Solver):
     name: ClassVar[str] = "direct"
     options_type: ClassVar[type] = DirectOptions
 
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of the program with its first rows: how many more come in is not known before."""
+        return program_bytes(load)
+
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Solve the linear program."""
         try:
@@ -79,11 +83,18 @@ class Direct(Solver):
             )
         except SolverError as error:
             # what is private is known without a solver, and the bound of what was known before stands
-            return Incumbent(incumbent.lower_bound, incumbent.rows, Ended.FAILED, reason=str(error))
+            return replace(incumbent, ended=ended_by(error), reason=str(error))
         bound = lower_bound(component.costs, found.duals, cost_roundings=component.cost_roundings)
-        ended = Ended.STALLED if found.is_complete else Ended.STOPPED
-        own = Incumbent(bound, found.Z, ended, iterations=found.iterations)
+        ended = Ended.STALLED if found.is_complete else Ended.USED_UP if found.trouble else Ended.STOPPED
+        own = Incumbent(bound, found.Z, ended, iterations=found.iterations, reason=found.trouble)
         return incumbent.followed_by(own, component)
+
+
+def program_bytes(load: Load) -> float:
+    """Return the bytes of the largest component's linear program with its first rows, and a flag per possible row."""
+    columns, rows = load.n * load.sizes.n_outputs, 2.0 * load.torn_pairs
+    program = lp_bytes(columns, load.n + rows, columns + 2.0 * rows)
+    return SOLVER_BYTES + program + 2.0 * load.n_pairs * load.sizes.n_outputs
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ class LpOutcome:
     duals: RowDuals
     is_complete: bool
     iterations: int
+    trouble: str = ""  # why it is not complete, if no limit of time is the reason
 
 
 def solve_lp(
@@ -122,7 +134,7 @@ def solve_lp(
     )
     rows = LazyRows(program, pairs, unit_sums(program, n, K), options.tolerance)
     if options.all_rows:
-        rows.add_all()
+        rows.add_all(stop)
     else:  # the optimum without mDP rows needs no solver: everybody's cheapest output
         rows.add_violated(cheapest_rows(costs, floor), stop)
     stop.check()  # a linear program without its rows is of no use
@@ -134,13 +146,13 @@ def solve_lp(
                 stage="direct",
                 records=n,
                 rows=program.n_rows,
-                violated=found.n_added,
+                violated=found.n_violated,
                 objective=float((costs * found.Z).sum()),
                 solver=found.solution.solver_status,
                 lp_iterations=found.solution.iterations,
             )
     is_complete = found.is_optimal and not stop.is_due
-    return LpOutcome(found.Z, rows.duals(found.solution.row_dual, scale), is_complete, iterations)
+    return LpOutcome(found.Z, rows.duals(found.solution.row_dual, scale), is_complete, iterations, found.trouble)
 
 
 def cheapest_rows(costs: NDArray[np.float64], floor: float = 0.0) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from metricdp.errors import InfeasibleError, SolverError, StoppedError
+from metricdp.errors import InfeasibleError, OutOfRoomError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.partition import Partition
@@ -21,7 +21,7 @@ from metricdp.solve.solvers.benders.master import Master
 from metricdp.solve.solvers.benders.memory import restore, store, store_bounds
 from metricdp.solve.solvers.benders.options import BendersOptions
 from metricdp.solve.solvers.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
-from metricdp.solve.solvers.direct import Direct
+from metricdp.solve.solvers.direct import Direct, program_bytes
 from metricdp.solve.warm import begin_run, end_run
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context
+    from metricdp.solve.contract import Context, Load
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
     from metricdp.solve.solvers.benders.blocks import Block
@@ -54,7 +54,8 @@ class Progress:
     proof: Proof | None = None  # of the lower bound
     n_stored: int = 0  # cuts that the checkpoint's iterations hold
     feasible_since: dict[int, int] = field(default_factory=dict)
-    trouble: str = ""  # what broke down, and ended the run
+    trouble: str = ""  # what ended the run
+    is_out_of_room: bool = False
 
     @property
     def gap(self) -> float:
@@ -82,6 +83,10 @@ class Benders(Solver):
         """Return the options and the blocks that were made."""
         return super().identity(), None if self.partition is None else self.partition.block_of.tolist()
 
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of one program of everything: blocks and boundary together have as many columns."""
+        return program_bytes(load)
+
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Solve by blocks; as one linear program what the partition does not divide."""
         if self.partition is None:
@@ -92,7 +97,9 @@ class Benders(Solver):
             return Direct().run(component, incumbent, context)
         return self._by_blocks(component, part, incumbent, context)
 
-    def _by_blocks(self, component: Component, part: Partition, incumbent: Incumbent, context: Context) -> Incumbent:
+    def _by_blocks(  # noqa: C901  (one handler for each way to end)
+        self, component: Component, part: Partition, incumbent: Incumbent, context: Context
+    ) -> Incumbent:
         gap, trace, stop, checkpoint = context.gap, context.trace, context.stop, context.checkpoint
         run = Run(component, part, self.options.with_floor_for(component, gap), context.workers, stop)
         progress = Progress(incumbent.lower_bound)
@@ -111,6 +118,8 @@ class Benders(Solver):
                     store(checkpoint, run, progress)
         except StoppedError:
             pass  # while something was being built
+        except OutOfRoomError as error:
+            progress.trouble, progress.is_out_of_room = str(error), True
         except InfeasibleError as error:
             # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
             progress.trouble = f"the master: {error}"
@@ -143,7 +152,7 @@ def _ended(progress: Progress, gap: float, stop: Stop) -> Ended:
     if progress.gap <= gap:
         return Ended.REACHED
     if progress.trouble:
-        return Ended.FAILED
+        return Ended.USED_UP if progress.is_out_of_room else Ended.FAILED
     return Ended.STOPPED if stop.is_due else Ended.USED_UP
 
 
@@ -203,6 +212,8 @@ class Run:
         is_refused, added = False, 0
         try:
             added = self._add_cuts(point, Z, answers)
+        except OutOfRoomError:
+            raise
         except SolverError as error:  # without them there is no next step, but this one may have found something
             progress.trouble = f"the master: {error}"
             is_refused = True
@@ -236,7 +247,7 @@ class Run:
 
         try:
             return self.master.solve(self.stop, is_enough)
-        except InfeasibleError:
+        except (InfeasibleError, OutOfRoomError):
             raise
         except SolverError as error:  # what has been proved so far stands
             progress.trouble = f"the master: {error}"

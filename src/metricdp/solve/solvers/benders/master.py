@@ -84,7 +84,7 @@ class Master:
         self._cut_rows: list[int] = []  # of the program
         self._cut_factors: list[float] = []
         if not options.lazy_rows:
-            self.rows.add_all()
+            self.rows.add_all(stop)
 
     def _boundary_rows(self, stop: Stop) -> DirectedPairs:
         """Give the rows among boundary records: their edges, and paths as the options say."""

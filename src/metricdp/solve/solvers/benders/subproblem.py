@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import InputError, SolverError
+from metricdp.errors import InputError, OutOfRoomError, SolverError
 from metricdp.solve import warm
 from metricdp.solve.answers import array_of, number_of, text_of
 from metricdp.solve.bounds import RowDuals
@@ -158,6 +158,8 @@ def solve_block(task: BlockTask) -> dict[str, Any]:
     try:
         model = model or BlockModel(task)
         answer = model.solve(task, stop)
+    except OutOfRoomError:
+        raise  # another algorithm would need more
     except SolverError as error:
         return _by_another_algorithm(task, model, error, stop)
     warm.keep(task.run, task.block.number, model)

@@ -14,7 +14,7 @@ from metricdp.errors import SolverError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.bounds import lower_bound
-from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.solve.contract import Ended, Incumbent, Solver, ended_by, register
 from metricdp.solve.solvers.columns.kernels import starting_columns
 from metricdp.solve.solvers.columns.master import ColumnMaster
 from metricdp.solve.solvers.columns.memory import restore, store
@@ -22,6 +22,7 @@ from metricdp.solve.solvers.columns.options import ColumnOptions
 from metricdp.solve.solvers.columns.patches import Patch, solve_patch
 from metricdp.solve.solvers.columns.pool import ColumnPool
 from metricdp.solve.solvers.columns.pricing import ConeDuals, PriceAnswer, cone_of, price_output, price_tasks
+from metricdp.solve.solvers.columns.room import columns_bytes, kernel_bytes
 from metricdp.solve.solvers.columns.tight import tight_mechanism
 from metricdp.solve.warm import begin_run, end_run
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context
+    from metricdp.solve.contract import Context, Load
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
@@ -79,6 +80,10 @@ class Columns(Solver):
     limits: ClassVar[tuple[str, ...]] = ("max_rounds",)
     is_checkpointed: ClassVar[bool] = True
 
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of pool, masters and pricing programs before mDP rows come in."""
+        return columns_bytes(load)
+
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Generate columns until the bounds meet."""
         options, gap, trace, stop, checkpoint = (
@@ -90,7 +95,7 @@ class Columns(Solver):
         )
         run = ColumnRun(component, options, context.workers, stop)
         progress = Progress(known_bound=incumbent.lower_bound)
-        reason, is_over = "", False
+        error, is_over = None, False
         begin_run(run.name, stop)
         try:
             if incumbent.rows is not None:
@@ -112,8 +117,8 @@ class Columns(Solver):
                 if checkpoint is not None and not is_over:
                     store(checkpoint, run, progress, known)
                 run.purge_if_crowded()
-        except SolverError as error:  # what was found so far is private and its gap is known
-            reason = str(error)
+        except SolverError as trouble:  # what was found so far is private and its gap is known
+            error = trouble
         except StoppedError:
             pass  # while something was being built
         finally:
@@ -121,11 +126,11 @@ class Columns(Solver):
         return Incumbent(
             progress.best_bound,
             run.raw if progress.Z is None else progress.Z,
-            run.ended(progress, gap, reason),
+            run.ended(progress, gap, error),
             is_private=progress.Z is not None,
             iterations=incumbent.iterations + progress.round + 1,
             cuts=len(run.pool),
-            reason=reason,
+            reason="" if error is None else str(error),
         )
 
 
@@ -135,25 +140,29 @@ class Kernel(Solver):
 
     name: ClassVar[str] = "kernel"
 
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of the mixture and of the pricing programs before mDP rows come in."""
+        return kernel_bytes(load)
+
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Mix kernels."""
         stop = context.stop
         run = ColumnRun(component, ColumnOptions(), context.workers, stop)
         progress = Progress(known_bound=incumbent.lower_bound)
-        reason, is_done = "", False
+        error, is_done = None, False
         begin_run(run.name, stop)
         try:
             Z, duals = tight_mechanism(component) or run.best_mixture()
             run.try_mechanism(Z, progress)
             is_done = run.price(duals, progress) is not None
             context.trace.add(stage="kernel", component=component.number, **run.figures(progress))
-        except SolverError as error:
-            reason = "" if stop.is_due else str(error)
+        except SolverError as trouble:
+            error = None if stop.is_due else trouble
         except StoppedError:
             pass  # while something was being built
         finally:
             end_run(run.name)
-        ended = run.ended(progress, context.gap, reason)
+        ended = run.ended(progress, context.gap, error)
         own = Incumbent(
             progress.best_bound,
             run.raw if progress.Z is None else progress.Z,
@@ -161,7 +170,7 @@ class Kernel(Solver):
             is_private=progress.Z is not None,
             iterations=1,
             cuts=len(run.pool),
-            reason=reason,
+            reason="" if error is None else str(error),
         )
         return incumbent.followed_by(own, component)
 
@@ -180,12 +189,12 @@ class ColumnRun:
         self.masters: list[ColumnMaster] = []
         self.raw = np.zeros(component.costs.shape)  # what was to be repaired last
 
-    def ended(self, progress: Progress, gap: float, reason: str) -> Ended:
-        """Return why the run ended; ``reason`` is what broke down."""
+    def ended(self, progress: Progress, gap: float, error: SolverError | None) -> Ended:
+        """Return why the run ended; ``error`` is what broke down."""
         if progress.gap <= gap:
             return Ended.REACHED
-        if reason:
-            return Ended.FAILED
+        if error is not None:
+            return ended_by(error)
         return Ended.STOPPED if self.stop.is_due else Ended.USED_UP
 
     def build_master(self, progress: Progress) -> None:

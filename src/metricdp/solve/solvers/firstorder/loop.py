@@ -26,12 +26,23 @@ from metricdp.solve.solvers.firstorder.memory import restore, store
 from metricdp.solve.solvers.firstorder.network import Network, first_edges
 from metricdp.solve.solvers.firstorder.options import FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.firstorder.polish import Polisher
+from metricdp.solve.solvers.firstorder.room import (
+    EXTEND_AFTER,
+    EXTEND_AGAIN,
+    EXTEND_BY,
+    FEWEST_MORE,
+    PER_EDGE,
+    PER_MULTIPLIER,
+    iteration_bytes,
+    most_edges,
+)
+from metricdp.solve.solvers.firstorder.tiles import WIDTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context
+    from metricdp.solve.contract import Context, Load
 
 FIRST_CHECK, NEXT_CHECK = 40, 1.2  # steps before the first bound, and the factor to the next
 WEIGHTS = (0.3, 2.0)
@@ -39,8 +50,6 @@ REPAIR_PASSES = 60  # of a repair over all pairs, in steps over as many edges
 REPAIR_SHARE = 0.15  # of all steps that repairs may cost
 NEARLY_MET = 0.5  # of the gap
 REPAIR_TOLERANCE = 0.05  # of the gap: what mixing may cost
-EXTEND_AFTER, EXTEND_AGAIN = 400, 2.0  # steps before violated pairs are brought in, and the factor to the next time
-EXTEND_BY = 0.5  # of the edges, at most
 POLISH_AFTER, POLISH_AGAIN = 250, 1.6  # steps before the bound is polished, and the factor to the next time
 VIOLATED = 1e-5  # probability
 STALLED = 0.02  # of the gap: progress of a bound over a doubling of the steps that is none
@@ -79,6 +88,10 @@ class FirstOrder(Solver):
     limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
     is_checkpointed: ClassVar[bool] = True
     most_steps: float = math.inf
+
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of the iterations with as many edges as they may have."""
+        return iteration_bytes(load.sizes, load.edges)
 
     def takes_all_at_once(self, component: Component) -> bool:
         """Say whether the problem is too large to be taken apart: no part of its graph is copied then."""
@@ -139,6 +152,7 @@ class Run:
         network = Network(component, first_edges(component.graph, stretch, is_over=lambda: stop.is_due))
         self.weight = options.weight or _weight(network.exponent)
         self.iteration = Iteration(network, self.weight)
+        self.most_edges = int(most_edges(network.m, component.graph.n_pairs, options.max_iterations))
         self.progress = Progress(certified_bound(self.iteration))
         self.is_repaired = False
         self.repaired_at = 0
@@ -326,11 +340,13 @@ class Run:
         return is_open and self.iteration.steps >= due
 
     def _extend(self) -> None:
-        """Bring violated pairs in."""
+        """Bring violated pairs in, as many as may come and as the memory has room for."""
         self.progress.extensions += 1
         network = self.iteration.network
-        found = most_violated(self.iteration, max(1000, int(EXTEND_BY * network.m)), VIOLATED)
-        self._nothing_is_violated = len(found) == 0
+        room = self.stop.room / (PER_EDGE + PER_MULTIPLIER * network.tiles * WIDTH)
+        more = min(max(FEWEST_MORE, int(EXTEND_BY * network.m)), self.most_edges - network.m, room)
+        found = most_violated(self.iteration, max(int(more), 0), VIOLATED)
+        self._nothing_is_violated = len(found) == 0  # or there are as many edges as there may be
         if len(found):
             self.iteration.extend(found)
 

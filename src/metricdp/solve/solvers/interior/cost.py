@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from metricdp.solve.solvers.interior.elimination import Elimination
+from metricdp.solve.solvers.interior.factors import GROUPS
 
 if TYPE_CHECKING:
     from metricdp.solve.component import Component
@@ -13,7 +14,14 @@ if TYPE_CHECKING:
 ITERATIONS = 40  # 7 to 60 were seen; docs/performance.md
 ROW_OPERATIONS = 300.0  # of an iteration for each pair and output: some twenty products with both of its rows
 LARGEST = 1e13  # operations: about twenty minutes of one core; beyond, it is refused
+VECTORS, ENTRY_VECTORS = 18, 12  # of one number for each row, and for each record and output, at one time
 OPERATIONS_PER_SECOND = 1e10  # of one core; for messages only
+
+
+def interior_bytes(n: float, n_outputs: int, n_pairs: float, factor_entries: float) -> float:
+    """Return the bytes of a run: inverse factors, matrices of the unit sums, and vectors as long as all rows."""
+    vectors = VECTORS * 2.0 * n_pairs * n_outputs + ENTRY_VECTORS * n * n_outputs
+    return 8.0 * (factor_entries * n_outputs + (GROUPS + 2) * n * n + vectors)
 
 
 def least_operations(component: Component) -> float:

@@ -54,6 +54,11 @@ class Elimination:
         _eliminate(graph.adjacency, np.arange(graph.n), 0, order, blocks)
         return cls(np.concatenate(order), blocks)
 
+    @property
+    def entries(self) -> int:
+        """Number of entries of an inverse factor."""
+        return sum((block.end - block.first) * block.width for block in self.blocks)
+
     def operations(self, n_outputs: int) -> float:
         """Return the floating point operations of one factorisation of all outputs, by the sizes of the blocks."""
         total = 0.0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.solvers.interior.elimination import Elimination
 
+GROUPS = 8  # of outputs that are worked on side by side
 BYTES_AT_ONCE = 4e6  # of the factors of outputs that are treated together: they stay in the processor's cache
 
 
@@ -43,9 +44,11 @@ class Pattern:
         self.n = len(elimination.order)
         low, high = np.minimum(i, j), np.maximum(i, j)
         self.entries = [self._entries(number, low, high) for number in range(len(self.blocks))]
-        size = 8.0 * sum((block.end - block.first) * block.width for block in self.blocks)
-        together = int(np.clip(BYTES_AT_ONCE / size, 1, n_outputs))
+        together = int(np.clip(BYTES_AT_ONCE / (8.0 * elimination.entries), 1, n_outputs))
         self.chunks = [slice(k, min(k + together, n_outputs)) for k in range(0, n_outputs, together)]
+        # each group has a sum of its own, whatever the number of threads: sums do not depend on who was faster
+        self.groups = [list(part) for part in np.array_split(np.arange(len(self.chunks)), GROUPS) if len(part)]
+        self.groups = [[self.chunks[c] for c in part] for part in self.groups]
 
     def _entries(self, number: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> _Entries:
         block = self.blocks[number]
@@ -75,34 +78,37 @@ class Factors:
         """Factorise; ``diagonal`` has shape (K, n), ``pairs`` (K, pairs). LinAlgError says where that breaks down."""
         self.pattern, self.pool = pattern, pool
 
-        def factorise(chunk: slice) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-            return _inverse_factors(pattern, diagonal[chunk], pairs[chunk])
+        def factorise(chunks: list[slice]) -> tuple[list[list[NDArray[np.float64]]], NDArray[np.float64]]:
+            part = np.zeros((pattern.n, pattern.n), order="F")
+            blocks = [_inverse_factors(pattern, diagonal[chunk], pairs[chunk], part) for chunk in chunks]
+            return blocks, part
 
         total = np.zeros((pattern.n, pattern.n), order="F")
         self.inverse: list[list[NDArray[np.float64]]] = []
-        for blocks, part in self._over_chunks(factorise):
-            self.inverse.append(blocks)
+        for blocks, part in self._in_groups(factorise):
+            self.inverse += blocks
             total += part
         self.scale = 1.0 / np.sqrt(total.diagonal())
         total *= self.scale[:, None] * self.scale[None, :]
         self.total = cho_factor(total, lower=True, overwrite_a=True, check_finite=True)
 
-    def _over_chunks(self, work: Callable[[slice], Any]) -> Iterable[Any]:
-        chunks = self.pattern.chunks
-        return map(work, chunks) if len(chunks) == 1 else self.pool.map(work, chunks)
+    def _in_groups(self, work: Callable[[list[slice]], Any]) -> Iterable[Any]:
+        groups = self.pattern.groups
+        return map(work, groups) if len(groups) == 1 else self.pool.map(work, groups)
 
     def solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``H_k^-1 right_k`` for all outputs, shape (K, n)."""
         answer = np.zeros_like(right)
         factor_of = {chunk.start: blocks for chunk, blocks in zip(self.pattern.chunks, self.inverse, strict=True)}
 
-        def work(chunk: slice) -> None:
-            some, out = right[chunk, :, None], answer[chunk, :, None]
-            for block, X in zip(self.pattern.blocks, factor_of[chunk.start], strict=True):
-                below = slice(block.start, block.end)
-                out[:, below] += np.matmul(X.swapaxes(1, 2), np.matmul(X, some[:, below]))
+        def work(chunks: list[slice]) -> None:
+            for chunk in chunks:
+                some, out = right[chunk, :, None], answer[chunk, :, None]
+                for block, X in zip(self.pattern.blocks, factor_of[chunk.start], strict=True):
+                    below = slice(block.start, block.end)
+                    out[:, below] += np.matmul(X.swapaxes(1, 2), np.matmul(X, some[:, below]))
 
-        for _ in self._over_chunks(work):
+        for _ in self._in_groups(work):
             pass
         return answer
 
@@ -112,16 +118,15 @@ class Factors:
 
 
 def _inverse_factors(
-    pattern: Pattern, diagonal: NDArray[np.float64], pairs: NDArray[np.float64]
-) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return each block's rows of the inverse factor, shape (outputs, rows, width), and the sum of the inverses.
+    pattern: Pattern, diagonal: NDArray[np.float64], pairs: NDArray[np.float64], total: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
+    """Return each block's rows of the inverse factor, shape (outputs, rows, width), and add the inverses to ``total``.
 
     For rows s with D below them: ``L_sD = H_sD X_D'``, ``L_ss L_ss' = H_ss - L_sD L_sD'``, ``X_ss = L_ss^-1`` and
-    ``X_sD = -X_ss L_sD X_D``. The lower half of the sum is what counts.
+    ``X_sD = -X_ss L_sD X_D``. The lower half of the total is what counts.
     """
     q = len(diagonal)
     inverse: list[NDArray[np.float64]] = []
-    total = np.zeros((pattern.n, pattern.n), order="F")
     for block, entries in zip(pattern.blocks, pattern.entries, strict=True):
         r, width, below = block.end - block.first, block.width, block.first - block.start
         rows = np.zeros((q, r * width))
@@ -146,4 +151,4 @@ def _inverse_factors(
         inverse.append(X)
         reach = slice(block.start, block.end)
         total[reach, reach] += dsyrk(1.0, X.reshape(q * r, width).T, lower=1)
-    return inverse, total
+    return inverse

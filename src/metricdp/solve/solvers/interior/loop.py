@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from threadpoolctl import threadpool_limits
 
-from metricdp.errors import InputError, StoppedError
+from metricdp.errors import InputError, OutOfRoomError, StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.bounds import lower_bound
@@ -23,6 +23,7 @@ from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.interior.cost import (
     LARGEST,
     OPERATIONS_PER_SECOND,
+    interior_bytes,
     least_operations,
     total_operations,
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context
+    from metricdp.solve.contract import Context, Load
 
 SHORT_STEP, SHORT_STEPS = 1e-3, 3  # steps so short, so many in a row: floats allow no more
 
@@ -49,9 +50,14 @@ class Interior(Solver):
     options_type: ClassVar[type] = InteriorOptions
     limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
 
+    def bytes_beyond(self, load: Load) -> float:
+        """Return the bytes of factors and vectors."""
+        return interior_bytes(load.n, load.sizes.n_outputs, load.n_pairs, load.factor_entries)
+
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Follow the central path until the certified gap is reached, or floats allow no more."""
         elimination = _refuse_if_too_large(component)
+        _look_for_room(component, elimination, context)
         with threadpool_limits(1), ThreadPoolExecutor(context.workers.threads) as pool:
             return _Run(component, incumbent, context, elimination, pool).solve(self.options)
 
@@ -69,6 +75,15 @@ def _refuse_if_too_large(component: Component) -> Elimination:
         f"the interior point method would take more than {minutes:,.0f} minutes for {component.n:,} records and "
         f"{component.n_outputs:,} outputs ({operations:.1e} operations): use the method 'first-order' or 'auto'"
     )
+
+
+def _look_for_room(component: Component, elimination: Elimination, context: Context) -> None:
+    needed = interior_bytes(component.n, component.n_outputs, component.graph.n_pairs, elimination.entries)
+    if not context.stop.has_room(needed):
+        raise OutOfRoomError(
+            f"the factors of {component.n:,} records and {component.n_outputs:,} outputs would not fit: they need "
+            f"{needed / 1e9:.2f} GB, and {context.stop.room / 1e9:.2f} are left"
+        )
 
 
 class _Run:
