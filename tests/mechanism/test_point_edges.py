@@ -12,7 +12,7 @@ import metricdp as mdp
 from metricdp.mechanism import points
 from metricdp.mechanism.guarantee import Guarantee
 from metricdp.mechanism.points import PointGuarantee, Reach
-from metricdp.metric import CoordinateMetric, MdpGraph
+from metricdp.metric import CoordinateMetric, MdpGraph, cells
 
 
 def promise(places, *, eta, limit, epsilon=1.0, metric="euclidean"):
@@ -27,7 +27,8 @@ def ring(n, steps):
     angle = 2.0 * np.pi * np.arange(n) / n
     radius = 0.5 / math.sin(math.pi / n)
     chord = [2.0 * radius * math.sin(math.pi * step / n) for step in (steps, steps + 1)]
-    return radius * np.column_stack((np.cos(angle), np.sin(angle))), sum(chord) / 2.0
+    # in space, where cells are known by their limit only
+    return radius * np.column_stack((np.cos(angle), np.sin(angle), np.zeros(n))), sum(chord) / 2.0
 
 
 # a line of four with a gap of 3 after the second: eta 3 makes neighbours of the two sides
@@ -80,6 +81,43 @@ class TestTheBound:
         """Distances that rounding could have put beyond eta are not trusted to be edges: the path is as long."""
         found = promise([[0.0], [1.0], [2.0]], eta=2.0, limit=1.2)
         assert found.reach(0.0).distance == 2.0
+
+    def test_the_farthest_neighbours_are_named_with_their_own_distance(self):
+        found = promise([[0.0], [1.0], [2.5], [4.5], [7.0]], eta=99.0, limit=9.0)
+        assert (found.reach(0.0).distance, {found.reach(0.0).i, found.reach(0.0).j}) == (7.0, {0, 4})
+        assert promise([[0.0], [1.0]], eta=99.0, limit=9.0).reach(0.0).distance == 1.0
+
+    @pytest.mark.parametrize("at_once", [1, 2, 5, 2048])
+    def test_a_long_way_round_is_not_forgotten_for_a_shorter_edge(self, monkeypatch, at_once):
+        """Three sides of a square: the ends are 2 apart and 6 along the path, whichever records are looked at first."""
+        monkeypatch.setattr(cells, "RECORDS_AT_ONCE", at_once)
+        side = [[0, 0], [1, 0], [2, 0], [2, 1], [2, 2], [1, 2], [0, 2]]
+        for order in (range(7), range(6, -1, -1), (3, 6, 0, 5, 1, 4, 2)):
+            found = promise([side[place] for place in order], eta=1.05, limit=1.2)
+            worst = found.reach(0.0)
+            assert worst.distance == pytest.approx(6.0, rel=1e-12)
+            assert {order[worst.i], order[worst.j]} == {0, 6}
+
+    def test_a_hair_beyond_eta_is_no_edge(self):
+        """Four records around a hole: two of them are a hair farther apart than eta, and 2.8 along the path."""
+        found = promise([[0.0, 0.0], [0.9, 0.0], [0.9, 1.0], [0.0, 1.0 + 5e-10]], eta=1.0, limit=0.8)
+        assert found.graph.n_pairs == 3
+        assert found.reach(0.0).distance == pytest.approx(2.8, rel=1e-9)
+
+    def test_cells_with_others_between_them_do_not_count(self):
+        """Three rows joined at alternate ends: the first and the third are farthest, and the second is between them."""
+        rows = [[[x, y] for x in range(4)] for y in (0.0, 1.2, 2.4)]
+        found = promise([*rows[0], [3.5, 0.6], *rows[1], [-0.5, 1.8], *rows[2]], eta=1.05, limit=1.3)
+        bend = 2.0 * math.hypot(0.5, 0.6)
+        assert found.reach(0.0).distance == pytest.approx(6.0 + bend, rel=1e-9)
+        assert float(found.graph.path_distances(np.array([0])).max()) == pytest.approx(9.0 + 2.0 * bend)
+
+    def test_across_groups_the_two_that_come_near_are_named(self):
+        """Of two rows that face each other, each record meets the one across and no other."""
+        found = promise([[x, y, 0.0] for x in (0.0, 5.0) for y in (0.0, 1.0, 2.0)], eta=1.0, limit=0.6)
+        worst = found.reach(3.85)
+        assert (worst.distance, abs(worst.i - worst.j)) == (math.inf, 3)
+        assert found.reach(3.75).distance < math.inf
 
     @pytest.mark.parametrize("entries", [1, 3, 6, 8, 4_000_000])
     def test_paths_in_blocks_of_any_size(self, monkeypatch, entries):
@@ -198,10 +236,14 @@ class TestWhatIsSaid:
 def test_paths_of_large_dense_graphs_go_over_thin_ones(n, steps, is_thin):
     """From 2,001 records and more than eight pairs each on: paths are a little longer there, never shorter."""
     places, eta = ring(n, steps)
-    found = promise(places, eta=eta, limit=math.inf)
+    found = promise(places, eta=eta, limit=0.5)
     assert found.graph.n_pairs == n * steps
     assert (found._roads is found.graph) != is_thin
+    far = np.array([0])
     if is_thin:
         assert found._roads is found.graph.skeleton
-        far = np.array([0])
         assert (found._roads.path_distances(far) >= found.graph.path_distances(far) * (1 - 1e-12)).all()
+    # of neighbours the distance itself counts, also where paths over the thin graph are longer
+    straight = float(found.graph.distances.max())
+    assert found.reach(steps - 0.9).distance == pytest.approx(straight, rel=1e-12)
+    assert not is_thin or found._roads.path_distances(far)[0, steps] > straight * (1.0 + 1e-6)
