@@ -138,6 +138,29 @@ class TestTheBound:
             assert worst.distance == pytest.approx(longest, rel=1e-12)
             assert {worst.i, worst.j} in [pair for distance, pair in meet if distance > longest * (1 - 1e-9)]
 
+    @pytest.mark.parametrize(
+        ("entries", "blocks"), [(1, [1] * 6), (7, [1] * 6), (14, [2] * 3), (34, [4, 2]), (42, [6])]
+    )
+    def test_a_block_holds_as_many_paths_as_fit_and_those_of_one_record_at_least(self, monkeypatch, entries, blocks):
+        monkeypatch.setattr(points, "PATHS_AT_ONCE", entries)
+        original, asked = MdpGraph.path_distances, []
+        note = lambda graph, sources: asked.append(len(sources)) or original(graph, sources)  # noqa: E731
+        monkeypatch.setattr(MdpGraph, "path_distances", note)
+        # on a line of seven every record but one has a cell that meets those of later ones that are no neighbours
+        assert promise(np.arange(7)[:, None], eta=0.9, limit=9.0)._worst_paths(
+            *np.triu_indices(7, k=1), 0.0, Reach(0.0)
+        )
+        assert asked == blocks
+
+    @pytest.mark.parametrize("at_once", [1, 2048])
+    def test_of_equal_ones_the_first_is_named(self, monkeypatch, at_once):
+        monkeypatch.setattr(cells, "RECORDS_AT_ONCE", at_once)
+        side = [[0, 0], [1, 0], [2, 0], [2, 1], [2, 2], [1, 2], [0, 2]]
+        found = promise([*side, *([x + 64, y] for x, y in side)], eta=1.05, limit=1.2)
+        assert {found.reach(0.0).i, found.reach(0.0).j} == {0, 6}
+        found = promise([[0.0], [1.0], [64.0], [65.0]], eta=1.05, limit=0.6)
+        assert {found.reach(0.0).i, found.reach(0.0).j} == {0, 1}
+
     def test_the_farthest_of_many_neighbours_whose_cells_meet(self):
         """More neighbours than are looked at in one go, and the farthest of them do not meet."""
         grid = [[x, y] for x in range(40) for y in range(40)]
