@@ -17,7 +17,8 @@ from tests.conftest import DATASETS, small_problem
 from tests.mechanism.independent import exp_bounds, is_private
 
 import metricdp as mdp
-from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, check_privacy, exceeds, exp_enclosure
+from metricdp.mechanism import certify
+from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, _enclosures, check_privacy, exceeds, exp_enclosure
 
 TOTAL = 1 << 63
 PAIR = np.array([[0, 1]], dtype=np.int32)
@@ -124,6 +125,23 @@ def test_comparisons_in_limbs_are_those_of_whole_numbers(seed):
     x, y, enclosure = zip(*rows, strict=True)
     found = exceeds(np.array(x, dtype=np.uint64), np.array(y, dtype=np.uint64), limbs(enclosure))
     assert found.tolist() == [a << 96 > e * b for a, b, e in rows]
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1e-9, 1.0, 43.9, 44.0, 44.0000001, 44.9, 50.0, 1e300])
+def test_factors_in_limbs_are_those_of_whole_numbers(exponent):
+    """From exp(44) on 2^63 stands for it, which is less: a factor is never more than the true one."""
+    enclosure = exp_enclosure(exponent, 1.0) if exponent <= 44.0 else TOTAL << ENCLOSURE_BITS
+    distances = np.array([7.0, exponent, 0.5])
+    found = _enclosures(1.0, distances, np.array([1, 2, 1]))
+    assert found.tolist() == limbs([enclosure, exp_enclosure(1.0, 0.5), enclosure]).tolist()
+
+
+def test_only_factors_in_doubt_are_computed_and_each_once(monkeypatch):
+    asked = []
+    original = certify.exp_enclosure
+    monkeypatch.setattr(certify, "exp_enclosure", lambda *both: asked.append(both) or original(*both))
+    _enclosures(2.0, np.array([7.0, 3.0, 0.5, 3.0]), np.array([1, 1, 3, 2]))
+    assert sorted(asked) == [(2.0, 0.5), (2.0, 3.0)]
 
 
 def test_only_doubtful_entries_are_decided_by_integers():

@@ -37,6 +37,13 @@ def test_the_enclosure_of_hardly_anything_is_one(exponent):
     assert exp_enclosure(1.0, exponent) == exp_enclosure(exponent, 1.0) == 2**96
 
 
+def test_the_enclosure_is_below_a_factor_a_hair_short_of_a_whole_number():
+    """(2^48 - 1) (2^48 + 1) / 2^191 is short of log(1 + 2^-95) by 2^-286.6: the factor is just below 1 + 2^-95."""
+    epsilon, distance = (2.0**48 - 1.0) * 2.0**-95, (2.0**48 + 1.0) * 2.0**-96
+    assert Fraction(epsilon) * Fraction(distance) == Fraction(2**96 - 1, 2**191)
+    assert exp_enclosure(epsilon, distance) == 2**96 + 1
+
+
 @pytest.mark.parametrize(("epsilon", "distance"), [(43.6, 1.0), (400.0, 0.109), (0.4, 109.0)])
 def test_a_factor_of_two_to_the_63_needs_an_exponent_of_44(epsilon, distance):
     assert not check_two([TOTAL - 1, 1], [1, TOTAL - 1], epsilon, distance).certified
@@ -182,6 +189,41 @@ def test_blocks_of_any_size_give_the_same(monkeypatch, entries):
     assert check.worst == Worst(5, 4, 1, 0.4)
     assert check.tightest_epsilon == pytest.approx(math.log(3.0) / 0.4, rel=1e-12)
     assert check_privacy(table, pairs[:-1], distances[:-1], 1.0).certified
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """How many pairs each block of the float filter holds, and how many of these are handed to the integers."""
+    sizes = {"_filter_block": [], "_decide_exactly": []}
+    for name, found in sizes.items():
+        original = getattr(certify, name)
+
+        def note(table, pairs, *rest, original=original, found=found):
+            found.append(len(pairs))
+            return original(table, pairs, *rest)
+
+        monkeypatch.setattr(certify, name, note)
+    return sizes
+
+
+@pytest.mark.parametrize(("entries", "blocks"), [(1, [1] * 5), (3, [1] * 5), (4, [1, 2, 2]), (9, [1, 4]), (10, [5])])
+def test_blocks_hold_as_many_entries_as_fit_and_at_least_one_pair(monkeypatch, looked_at, entries, blocks):
+    monkeypatch.setattr(certify, "ENTRIES_AT_ONCE", entries)
+    table = np.array([[TOTAL - w, w] for w in range(3, 9)], dtype=np.uint64)
+    pairs = np.array([[i, i + 1] for i in range(5)], dtype=np.int32)
+    assert check_privacy(table, pairs, np.ones(5), 1.0).certified
+    assert sorted(looked_at["_filter_block"]) == blocks
+
+
+def test_no_pair_is_looked_at_when_all_rows_are_equal_or_a_sum_is_wrong(looked_at):
+    for row in ([TOTAL - 5, 5], [TOTAL, 5]):
+        check_two(row, row, 1.0, 1.0)
+    assert looked_at == {"_filter_block": [], "_decide_exactly": []}
+
+
+def test_pairs_well_within_their_limit_are_not_looked_at_twice(looked_at):
+    check_two([TOTAL - 9, 9], [TOTAL - 6, 6], math.log(2.0), 1.0)
+    assert looked_at == {"_filter_block": [1], "_decide_exactly": [0]}
 
 
 def test_seconds_are_those_of_the_check():

@@ -9,6 +9,7 @@ import math
 import os
 import pickle
 import types
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -41,6 +42,22 @@ class TestWhatIsPromised:
         ratio = np.abs(np.log(grid.probabilities[0] / grid.probabilities[8])).max()
         assert ratio <= promise.bound(0, 8)
 
+    def test_the_bound_is_above_the_exact_path_by_its_rounding_only(self, grid):
+        """A path of nine records has at most nine sums; four more roundings are left for the products."""
+        step = Fraction(1, 2**52)
+        for i, j, length in ((0, 1, 1), (8, 6, 2)):
+            above = Fraction(grid.guarantee.bound(i, j)) / length - 1
+            assert 13 * step <= above < 14 * step
+        assert type(grid.guarantee.bound(0, 1)) is float
+
+    def test_the_unit_is_that_of_the_metric(self, grid):
+        assert grid.guarantee.unit == "unit of distance"
+        assert made(mdp.Records([[57.0, 11.0], [57.001, 11.0]]), outputs=2).guarantee.unit == "km"
+        assert "(euclidean, d in unit of distance)" in grid.guarantee.sentence
+
+    def test_it_shows_its_sentence(self, grid):
+        assert repr(grid.guarantee) == f"Guarantee({grid.guarantee.sentence!r})"
+
     def test_not_between_groups(self, lonely):
         assert lonely.guarantee.bound(0, 2) == math.inf
         assert lonely.guarantee.is_isolated.tolist() == [False, False, True]
@@ -53,6 +70,30 @@ class TestWhatIsPromised:
 
     def test_what_is_not_protected_comes_first(self, lonely):
         assert lonely.certificate.lines()[0].startswith("NOT PROTECTED: 1 of 3 records")
+
+    def test_the_scope_in_lines(self, grid, lonely):
+        assert grid.guarantee.lines() == [
+            "Scope: one component; every pair of records is protected at its path distance."
+        ]
+        assert lonely.guarantee.lines() == [
+            "NOT PROTECTED: 1 of 3 records have no neighbour within 1.5; reports of these may give them away.",
+            "Scope: 2 components; records in different components are not protected from one another.",
+        ]
+
+    def test_pairs_that_nobody_can_count_again_are_to_be_pinned(self, grid):
+        records = mdp.data.grid(2, 2)
+        stored = made(records, metric=np.linalg.norm(records.coordinates[:, None] - records.coordinates, axis=2))
+        assert (grid.guarantee.is_recomputed, stored.guarantee.is_recomputed) == (True, False)
+        pin = f"records={stored.guarantee.records_hash[:16]}"
+        line = "The pairs are as stored: for the metric 'matrix' nobody can tell if one is missing. Pin them with"
+        assert stored.guarantee.lines()[1:] == [f"{line} {pin}."]
+        assert stored.guarantee.unmet(pin) == ""
+
+    def test_for_points_is_kept_for_each_limit(self, grid):
+        promise = grid.guarantee.for_points(1)
+        assert promise is grid.guarantee.for_points(np.float64(1.0))
+        assert type(promise.limit) is float
+        assert grid.guarantee.for_points(np.int64(2)).limit == 2.0
 
     def test_nothing_protected_says_so_first(self):
         nothing = made(mdp.Records([[0.0, 0.0], [9.0, 0.0]], kind="vectors"), outputs=2)
@@ -115,6 +156,15 @@ class TestRequirements:
     )
     def test_not_understood(self, grid, wanted):
         with pytest.raises(mdp.InputError):
+            grid.guarantee.unmet(wanted)
+
+    def test_fifteen_digits_of_the_hash_are_too_few(self, grid):
+        with pytest.raises(mdp.InputError, match="at least the first 16 hexadecimal digits"):
+            grid.guarantee.unmet(f"records={grid.guarantee.records_hash[:15]}")
+
+    @pytest.mark.parametrize("wanted", ["epsilon<=much", "epsilon<=", "epsilon<=nan"])
+    def test_what_is_no_number_is_told_how_to_write_one(self, grid, wanted):
+        with pytest.raises(mdp.InputError, match=f"{wanted} needs a number, such as epsilon<=1.5"):
             grid.guarantee.unmet(wanted)
 
     def test_loading_takes_the_same(self, grid, tmp_path):

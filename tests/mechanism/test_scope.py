@@ -13,7 +13,7 @@ from tests.metric.test_rounding import MM, PLACES
 
 import metricdp as mdp
 from metricdp.data.geodesy import HAVERSINE_ROUNDING, haversine_km
-from metricdp.mechanism.scope import scope_fault
+from metricdp.mechanism.scope import can_be_recomputed, is_known, rounded_down, scope_fault
 from metricdp.metric import CoordinateMetric, MdpGraph
 
 
@@ -151,3 +151,45 @@ def test_great_circles_of_other_than_places_are_refused(dimension, tmp_path):
     metadata, tensors = unpack(path)
     pack(path, {**metadata, "metric": "haversine"}, tensors)
     assert "needs latitude and longitude" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "recomputed"),
+    [
+        *((name, True, True) for name in ("haversine", "euclidean", "manhattan")),
+        *((name, True, False) for name in ("street", "matrix", "function of mine")),
+        *((name, False, False) for name in ("", "function", "functional", "Haversine", "streets", "my function f")),
+    ],
+)
+def test_which_metrics_are_known_and_which_can_be_counted_again(name, known, recomputed):
+    assert is_known(name) is known
+    assert can_be_recomputed(name) is recomputed
+
+
+class TestDistancesBeyondEta:
+    RECORDS = mdp.Records([[0.0], [1.0], [3.0]], kind="vectors")
+    GRAPH = MdpGraph(3, np.array([[0, 1], [1, 2]], dtype=np.int32), np.array([1.0, 2.0]))
+
+    @pytest.mark.parametrize("metric", ["euclidean", "matrix"])
+    def test_one_is_enough_whatever_the_metric(self, metric):
+        assert scope_fault(self.RECORDS, self.GRAPH, 2.0, metric) == ""
+        below = math.nextafter(2.0, 0.0)
+        expected = f"a neighbour distance 2.0 exceeds eta = {below!r}"
+        assert scope_fault(self.RECORDS, self.GRAPH, below, metric) == expected
+
+    def test_no_pairs_exceed_nothing(self):
+        empty = MdpGraph(3, self.GRAPH.pairs[:0], self.GRAPH.distances[:0])
+        assert scope_fault(self.RECORDS, empty, 0.5, "euclidean") == ""
+        assert scope_fault(self.RECORDS, empty, 2.0, "matrix") == ""
+        assert "not among the protected pairs" in scope_fault(self.RECORDS, empty, 2.0, "euclidean")
+
+    def test_an_eta_that_is_no_number_holds_nothing(self):
+        assert "exceeds eta = nan" in scope_fault(self.RECORDS, self.GRAPH, math.nan, "matrix")
+
+
+def test_only_distances_that_can_be_computed_again_are_rounded_down():
+    records = mdp.Records([[0.0], [0.1]], kind="vectors")
+    above = math.nextafter(0.1, 1.0)
+    graph = MdpGraph(2, np.array([[0, 1]], dtype=np.int32), np.array([above]))
+    assert rounded_down(records, graph, "matrix") is graph
+    assert rounded_down(records, graph, "euclidean").distances[0] <= 0.1

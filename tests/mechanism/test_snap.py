@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
+from metricdp.mechanism import snap
+from metricdp.mechanism.snap import as_points, nearest_records
+from metricdp.metric import CoordinateMetric
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +73,95 @@ def test_places_and_other_metrics():
     streets = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=9.0, outputs=5, metric="street"))
     with pytest.raises(mdp.InputError, match="street"):
         streets.perturb_points(records.coordinates[:1], limit=1.0)
+
+
+class TestPointsOfTheUser:
+    PLANE = mdp.Records([[0.0, 0.0], [300.0, 0.0]], kind="vectors")
+    EARTH = mdp.Records([[57.0, 11.0], [57.1, 11.0]])
+
+    def test_one_point_is_a_table_of_one(self):
+        assert as_points([1, 2], self.PLANE).tolist() == [[1.0, 2.0]]
+        assert as_points([["1", "2.5"]], self.PLANE).tolist() == [[1.0, 2.5]]
+
+    def test_they_are_a_copy(self):
+        given = np.array([[1.0, 2.0]])
+        assert not np.shares_memory(as_points(given, self.PLANE), given)
+
+    @pytest.mark.parametrize("shape", [(1, 3), (3,), (2, 2, 2), (1, 2, 1), (0, 2), (0,), ()])
+    def test_another_shape(self, shape):
+        with pytest.raises(mdp.InputError, match=r"must be a table with 2 columns, got shape \("):
+            as_points(np.ones(shape), self.PLANE)
+
+    @pytest.mark.parametrize(
+        "points", [np.ma.array([[1.0, 2.0]]), np.ma.array([[1.0, 2.0]], mask=True), [[1j, 0.0]], np.array([1j, 0.0])]
+    )
+    def test_masked_and_complex_ones(self, points):
+        with pytest.raises(mdp.InputError, match="plain real numbers, not masked or complex"):
+            as_points(points, self.PLANE)
+
+    @pytest.mark.parametrize(
+        "points", [[["7.25", "b"]], [[10**400, 7.25]], [[7.25], [1.0, 2.0]], [[None, {}]], object()]
+    )
+    def test_no_numbers_and_no_value_in_the_message_nor_behind_it(self, points):
+        with pytest.raises(mdp.InputError, match="^points must be numbers, one row per point$") as caught:
+            as_points(points, self.PLANE)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    def test_not_finite(self, bad):
+        for records, ranges in (
+            (self.PLANE, ""),
+            (self.EARTH, " (latitude from -90 to 90, longitude from -180 to 180)"),
+        ):
+            with pytest.raises(mdp.InputError) as caught:
+                as_points([[1.0, 1.0], [1.0, bad]], records)
+            assert str(caught.value) == f"points must be finite numbers{ranges}: correct or remove the others"
+
+    @pytest.mark.parametrize("corner", [[90.0, 180.0], [-90.0, -180.0]])
+    def test_the_ends_of_the_earth(self, corner):
+        assert as_points([corner], self.EARTH).tolist() == [corner]
+        for column in (0, 1):
+            beyond = list(corner)
+            beyond[column] = np.nextafter(corner[column], 999.0 * corner[column])
+            with pytest.raises(mdp.InputError, match="latitude from -90 to 90"):
+                as_points([[0.0, 0.0], beyond], self.EARTH)
+            assert as_points([beyond], self.PLANE).tolist() == [beyond]
+
+
+class TestTheNearest:
+    @pytest.mark.parametrize("entries", [1, 59, 60, 61, 180, 10_000])
+    def test_in_blocks_of_any_size(self, monkeypatch, entries):
+        """Blocks hold as many points as fit, and at least one; each point has its own record and distance."""
+        monkeypatch.setattr(snap, "ENTRIES_AT_ONCE", entries)
+        generator = np.random.default_rng(0)
+        records = mdp.Records(generator.normal(size=(30, 2)), kind="vectors")
+        points = generator.normal(size=(11, 2))
+        sizes = []
+
+        class Counting(CoordinateMetric):
+            def elementwise(self, a, b):
+                sizes.append(len(a))
+                return super().elementwise(a, b)
+
+        rows, distances = nearest_records(points, records, Counting("euclidean"))
+        all_distances = np.hypot(*(points[:, None, :] - records.coordinates).transpose(2, 0, 1))
+        assert rows.tolist() == all_distances.argmin(axis=1).tolist()
+        assert distances == pytest.approx(all_distances.min(axis=1), rel=1e-14)
+        full, rest = divmod(11, min(max(entries // 60, 1), 11))
+        assert sizes == [(11 - rest) // full] * full + [rest] * (rest > 0)
+
+    def test_of_two_equally_near_the_first(self):
+        records = mdp.Records([[0.0], [2.0], [2.0]], kind="vectors")
+        rows, distances = nearest_records(np.array([[1.0], [2.0]]), records, CoordinateMetric("euclidean"))
+        assert (rows.tolist(), distances.tolist()) == ([0, 1], [1.0, 0.0])
+
+
+def test_a_point_at_exactly_the_limit_is_reported(mechanism):
+    assert mechanism.perturb_points([[0.5, 0.0]], limit=0.5).snap_distances.tolist() == [0.5]
+    with pytest.raises(mdp.InputError, match="farther from every record than the limit: nothing is reported"):
+        mechanism.perturb_points([[0.5, 0.0]], limit=0.4999999)
+
+
+def test_reports_show_how_many_they_are_and_nothing_else(mechanism):
+    assert repr(mechanism.perturb_points([[0.5, 0.5], [1.5, 1.5]], limit=0.5)) == "SnappedReports(2 reports)"

@@ -121,3 +121,42 @@ def test_a_negative_multiplier_counts_as_none():
 
 def test_a_bound_below_zero_says_nothing():
     assert one_row(4.0, head_cost=1.0) == 0.0
+
+
+def two_costs(tail_cost, y, exponent):
+    """The bound of a record that must pay, beside one that has an output for nothing, and the row between them."""
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    costs = np.array([[tail_cost, 1e100], [1e100, 0.0]])
+    return lower_bound(costs, RowDuals(zero, one, zero, np.array([exponent]), np.array([y])))
+
+
+@pytest.mark.parametrize(
+    ("exponent", "counts"),
+    [(0.0, True), (64.0, True), (math.nextafter(64.0, 99.0), False), (800.0, False), (math.inf, False)],
+)
+def test_rows_beyond_the_exponent_64_count_as_none(exponent, counts):
+    """The room above exp is made for exponents up to there."""
+    assert two_costs(4.5, 4.0, exponent) == pytest.approx(8.5 if counts else 4.5, rel=1e-14)
+    assert two_costs(4.5, 4.0, math.nan) == pytest.approx(4.5, rel=1e-14)
+
+
+@pytest.mark.parametrize(("y", "counts"), [(1e-290, False), (math.nextafter(1e-290, 1.0), True), (math.nan, False)])
+def test_multipliers_near_underflow_count_as_none(y, counts):
+    assert two_costs(1e-290, y, 1.0) == pytest.approx(2e-290 if counts else 1e-290, rel=1e-14, abs=0.0)
+
+
+def test_sums_from_1e290_on_prove_nothing():
+    """With the cost just right, what is left of it after its roundings is exactly 1e290."""
+    cost = 1e290
+    while cost - 5.0 * (1.001 * 2.0**-53) * cost < 1e290:
+        cost = math.nextafter(cost, math.inf)
+    assert cost - 5.0 * (1.001 * 2.0**-53) * cost == 1e290
+    assert lower_bound(np.array([[cost]]), RowDuals.none()) == 0.0
+    below = lower_bound(np.array([[cost * (1.0 - 2.0**-50)]]), RowDuals.none())
+    assert below == pytest.approx(1e290, rel=1e-14)
+    assert lower_bound(np.array([[0.6e290], [0.6e290]]), RowDuals.none()) == 0.0
+
+
+@pytest.mark.parametrize("y", [1e300, math.inf])
+def test_multipliers_that_have_run_away_prove_nothing(y):
+    assert two_costs(4.5, y, 64.0) == 0.0

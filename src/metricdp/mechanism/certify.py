@@ -240,9 +240,9 @@ def exceeds(x: NDArray[np.uint64], y: NDArray[np.uint64], enclosures: NDArray[np
             total = limb * digit + product[place + step] + carry
             product[place + step], carry = total & low, total >> shift
         product[place + ENCLOSURE_LIMBS] = carry
-    # a whole number x is above E y / 2^96 exactly when it is above its whole part
-    whole = product[3] | product[4] << shift
-    return (x > whole) & (product[5] == 0) & (product[6] == 0)
+    # a whole number x is above E y / 2^96 exactly when it is above its whole part; the three lowest digits are the rest
+    *_, first, second, third, fourth = product
+    return (x > first | second << shift) & (third == 0) & (fourth == 0)
 
 
 def _worst(

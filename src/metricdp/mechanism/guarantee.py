@@ -99,8 +99,8 @@ class Guarantee:
         """
         if i == j:
             return 0.0
-        distance = float(self.graph.path_distances(np.array([i]))[0, j])
-        return self.epsilon * distance * (1.0 + (self.graph.n + 4) * ROUNDING)  # a path has at most n sums
+        (distances,) = self.graph.path_distances(np.array([i]))
+        return self.epsilon * float(distances[j]) * (1.0 + (self.graph.n + 4) * ROUNDING)  # a path has at most n sums
 
     def for_points(self, limit: float) -> PointGuarantee:
         """Return what is promised for points that are taken to their nearest record, at most ``limit`` away."""

@@ -351,7 +351,7 @@ class Mechanism:
         column: Any = ids
         if hasattr(column, "to_frame"):
             return type(column)(drawn, name=column.name, dtype=object)
-        return drawn[0] if one else drawn
+        return drawn.pop() if one else drawn
 
     def perturb_points(self, points: ArrayLike, *, limit: float, allow_unprotected: bool = False) -> SnappedReports:
         """Draw a report for each of ``points``, each replaced by its nearest record first.

@@ -160,15 +160,12 @@ class PointGuarantee:
         apart = self._apart(r)
         if apart is not None:
             return apart
-        worst, labels = Reach(0.0), self.graph.labels
+        worst = Reach(0.0)
         surely = self.eta * (1.0 - ROUNDING)  # pairs within eta are all neighbours: the certificate has counted them
         for i, j, distances in self.cells.pairs_within(r):
-            is_joined = labels[i] == labels[j]
-            is_edge = (distances <= surely) & is_joined
+            is_edge = distances <= surely
             worst = self._worst_neighbours(i[is_edge], j[is_edge], distances[is_edge], r, worst)
-            is_path = ~is_edge & is_joined
-            if is_path.any():
-                worst = self._worst_paths(i[is_path], j[is_path], r, worst)
+            worst = self._worst_paths(i[~is_edge], j[~is_edge], r, worst)
         return worst
 
     def _worst_neighbours(
@@ -188,12 +185,11 @@ class PointGuarantee:
     def _worst_paths(self, i: NDArray[np.int64], j: NDArray[np.int64], r: float, worst: Reach) -> Reach:
         meets = self.cells.can_meet(i, j, r)
         i, j = i[meets], j[meets]
-        graph = self._roads
         sources, which = np.unique(i, return_inverse=True)
-        block = max(1, PATHS_AT_ONCE // graph.n)
+        block = max(1, PATHS_AT_ONCE // self.graph.n)
         for start in range(0, len(sources), block):
             inside = (which >= start) & (which < start + block)
-            paths = graph.path_distances(sources[start : start + block])[which[inside] - start, j[inside]]
+            paths = self._roads.path_distances(sources[start : start + block])[which[inside] - start, j[inside]]
             longest = int(paths.argmax())
             if paths[longest] > worst.distance:
                 worst = Reach(float(paths[longest]), int(i[inside][longest]), int(j[inside][longest]))

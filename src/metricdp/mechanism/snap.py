@@ -51,10 +51,12 @@ class SnappedReports:
 def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
     """Check points of the user's: finite, with the records' coordinates, within range for places."""
     given: NDArray[np.float64] | None = None
-    if isinstance(points, np.ma.MaskedArray) or np.iscomplexobj(points):
-        raise InputError("points must be plain real numbers, not masked or complex ones")
+    is_plain = not isinstance(points, np.ma.MaskedArray)
     with suppress(TypeError, ValueError, OverflowError):  # whose messages show the point
-        given = np.atleast_2d(np.array(points, dtype=np.float64))
+        is_plain = is_plain and not np.iscomplexobj(points)
+        given = np.atleast_2d(np.array(points, dtype=np.float64)) if is_plain else None
+    if not is_plain:
+        raise InputError("points must be plain real numbers, not masked or complex ones")
     if given is None:
         raise InputError("points must be numbers, one row per point")
     if given.ndim != 2 or given.shape[1] != records.dimension or len(given) == 0:

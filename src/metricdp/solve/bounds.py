@@ -59,11 +59,11 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
         How many roundings each cost itself may carry (products with the prior, sums over merged records).
     """
     counts = (duals.y > SMALLEST_MULTIPLIER) & (duals.exponent <= LARGEST_EXPONENT)
-    y, exponent = np.where(counts, duals.y, 0.0), np.where(counts, duals.exponent, 0.0)
+    y = np.where(counts, duals.y, 0.0)
     value, size = costs.copy(), np.abs(costs)
     terms = np.full(costs.shape, float(cost_roundings))
     with np.errstate(over="ignore", invalid="ignore"):
-        given = growth_rounded_up(exponent) * y
+        given = growth_rounded_up(np.fmin(duals.exponent, LARGEST_EXPONENT)) * y  # finite, so that 0 stays 0
         for record, amount, sign in ((duals.tail, y, 1.0), (duals.head, given, -1.0)):
             place = (record, duals.output)
             np.add.at(value, place, sign * amount)
