@@ -22,7 +22,6 @@ ORDER = (
     "evaluate",
     "report",
     "interfaces",
-    "paper",
     "cli",
 )
 FILES = sorted(SOURCE.rglob("*.py"))

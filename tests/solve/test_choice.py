@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.paper.datasets import Datasets
 from metricdp.solve import choice
 from metricdp.solve.columns.loop import _Run, solve_by_columns, solve_by_kernels
 from metricdp.solve.columns.options import ColumnOptions
@@ -18,6 +17,7 @@ from metricdp.solve.executor import workers
 from metricdp.solve.firstorder import loop
 from metricdp.solve.result import Trace
 from metricdp.solve.stop import Stop
+from papers.qiu2024.datasets import Datasets
 
 
 def grid_problem(exponent: float, outputs: int = 36) -> mdp.Problem:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from metricdp.cli import audit, demo, evaluating, papering, perturbing, reporting, solving, using  # noqa: F401  (their commands)
+from metricdp.cli import audit, demo, evaluating, perturbing, reporting, solving, using  # noqa: F401  (their commands)
 from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, print_json
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.mechanism.ledger import BudgetsExceededError
