@@ -1,23 +1,11 @@
 """metricdp: optimal metric differential privacy that is proved, not promised."""
 
-from metricdp import data, interfaces, metric
+from metricdp import apply, budget, data, extras, metric
+from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
 from metricdp.data import Records
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
-from metricdp.interfaces import MetricPrivacy
-from metricdp.mechanism import (
-    BudgetExceededError,
-    BudgetsExceededError,
-    Certificate,
-    Ledger,
-    LedgerError,
-    Mechanism,
-    Memoized,
-    RandomnessError,
-    SnappedReports,
-    exponential,
-    load,
-    memoize,
-)
+from metricdp.extras import MetricPrivacy
+from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
 from metricdp.problem import Problem
 from metricdp.report.notebook import attach as _attach
 from metricdp.solve import (
@@ -61,9 +49,11 @@ __all__ = [
     "SnappedReports",
     "Status",
     "__version__",
+    "apply",
+    "budget",
     "data",
     "exponential",
-    "interfaces",
+    "extras",
     "load",
     "memoize",
     "metric",

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 import typer
 
+from metricdp.budget.ledger import BudgetsExceededError
 from metricdp.cli import audit, demo, evaluating, perturbing, reporting, solving, using  # noqa: F401  (their commands)
 from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, print_json
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
-from metricdp.mechanism.ledger import BudgetsExceededError
 from metricdp.report.tables import print_line
 from metricdp.solve.lp import is_busy
 

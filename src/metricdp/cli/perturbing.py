@@ -12,16 +12,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from metricdp.apply.files import perturb_file
+from metricdp.apply.text import perturb_text
+from metricdp.budget.charges import head_path
+from metricdp.budget.ledger import Ledger
+from metricdp.budget.spending import budget
 from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
-from metricdp.interfaces.budget import budget, scope_lines
-from metricdp.interfaces.files import perturb_file
-from metricdp.interfaces.text import perturb_text
-from metricdp.mechanism.charges import head_path
 from metricdp.mechanism.files import load
-from metricdp.mechanism.ledger import Ledger
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import LiveLine, print_line, printable
 
@@ -241,8 +241,24 @@ def _answer(
         console = err if stream_number(file) == STANDARD_OUTPUT else out
         for line in lines:
             print_line(console, line)
-    for line in scope_lines(mechanism, n_unprotected):
+    for line in _scope_lines(mechanism, n_unprotected):
         print_line(err, line)
+
+
+def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
+    """Say what the reports do not hide; nothing if every pair of records is protected."""
+    lines = []
+    n_components = mechanism.certificate.n_components
+    if n_unprotected:
+        lines.append(
+            f"NOT PROTECTED: {n_unprotected:,} reports are of records without any neighbour within {mechanism.eta:g} "
+            f"({mechanism.metric}); they may show the true one. Make a mechanism with a larger eta."
+        )
+    if n_components > 1:
+        lines.append(
+            f"Scope: the records form {n_components} components; a report may show in which one the true record is."
+        )
+    return lines
 
 
 class Counting(LiveLine):

@@ -13,7 +13,8 @@ import threading
 import pytest
 
 import metricdp as mdp
-from metricdp.interfaces import charging, files, perturb_file
+from metricdp.apply import files, perturb_file
+from metricdp.budget import charging
 
 PLACES = "user,lat,lon,id\nAna,57.7001,11.97,u1\nBen,57.7202,11.97,u2\nAna,57.71,11.97,u3\n"
 IDS = "id,user\na,Ana\nb,Ben\nc,Ana\n"

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import metricdp as mdp
-from metricdp.interfaces import MetricPrivacy
+from metricdp.extras import MetricPrivacy
 from metricdp.metric import connecting_eta
 
 RANDOM = "reports are drawn from the operating system's randomness: two calls of transform differ by design"

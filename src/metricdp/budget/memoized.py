@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from metricdp.errors import Faults
-from metricdp.mechanism.store import (
+from metricdp.budget.store import (
     TIMEOUT,
     Kind,
     SqliteFile,
@@ -21,12 +20,13 @@ from metricdp.mechanism.store import (
     normal_name,
     secret_of,
 )
+from metricdp.errors import Faults
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from metricdp.mechanism.ledger import Ledger
+    from metricdp.budget.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 
 ANSWERS = Kind(

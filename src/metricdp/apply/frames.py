@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricdp.apply.batches import columns_of_secrets
+from metricdp.apply.copies import Copies
+from metricdp.apply.snapping import check_far, check_limit, draw_points, snap_points
 from metricdp.data.readers.columns import listed
 from metricdp.errors import InputError, MissingExtraError, revealed
-from metricdp.interfaces.batches import columns_of_secrets
-from metricdp.interfaces.copies import Copies
-from metricdp.interfaces.snapping import check_far, check_limit, draw_points, snap_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

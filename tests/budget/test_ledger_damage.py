@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from metricdp.budget.ledger import Ledger
+from metricdp.budget.store import key_check, keyed
 from metricdp.errors import FileFormatError, InputError, MetricDPError
-from metricdp.mechanism.ledger import Ledger
-from metricdp.mechanism.store import key_check, keyed
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
 HOLDERS = [f"person {number}" for number in range(8)]

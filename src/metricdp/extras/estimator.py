@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from metricdp.apply.frames import checked_index
+from metricdp.apply.snapping import snap_points
 from metricdp.data.people import repetition_warning
 from metricdp.data.readers.frames import array_kind
 from metricdp.data.records import Records
 from metricdp.errors import InputError
-from metricdp.interfaces.frames import checked_index
-from metricdp.interfaces.snapping import snap_points
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric import connecting_eta

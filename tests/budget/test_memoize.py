@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from metricdp.budget.ledger import BudgetExceededError, Ledger
+from metricdp.budget.memoized import Memoized, fingerprint, memoize
+from metricdp.budget.store import LedgerError
 from metricdp.data import Records, grid
 from metricdp.errors import FileFormatError, InputError
 from metricdp.mechanism.baselines import exponential, uniform
-from metricdp.mechanism.ledger import BudgetExceededError, Ledger
-from metricdp.mechanism.memoize import Memoized, fingerprint, memoize
-from metricdp.mechanism.store import LedgerError
 from metricdp.problem import Problem
 
 KEY = b"a key of 32 bytes for the tests."

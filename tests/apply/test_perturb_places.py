@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 import metricdp as mdp
+from metricdp.apply import batches, perturb_file
 from metricdp.cli import perturbing
 from metricdp.data.readers import streams, tables
-from metricdp.interfaces import batches, perturb_file
 
 
 @pytest.fixture(scope="module")

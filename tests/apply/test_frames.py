@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.interfaces import perturb_column, perturb_frame, snap_distances
+from metricdp.apply import perturb_column, perturb_frame, snap_distances
 
 pandas = pytest.importorskip("pandas")
 

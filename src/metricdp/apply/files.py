@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from metricdp.apply.batches import Batch, csv_batches, geojson_batches
+from metricdp.apply.copies import Copies
+from metricdp.apply.snapping import FAR, check_far, check_limit, draw_points
+from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
 from metricdp.errors import InputError
-from metricdp.interfaces.batches import Batch, csv_batches, geojson_batches
-from metricdp.interfaces.charging import Persons, charged, nowhere
-from metricdp.interfaces.copies import Copies
-from metricdp.interfaces.snapping import FAR, check_far, check_limit, draw_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from metricdp.budget.ledger import Ledger
     from metricdp.data.readers.streams import Progress
-    from metricdp.mechanism.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 
 GEOJSON_SUFFIXES = (".geojson", ".json")

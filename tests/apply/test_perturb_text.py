@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import metricdp as mdp
+from metricdp.apply import perturb_text
+from metricdp.apply.text import MASK
 from metricdp.data.readers import streams
-from metricdp.interfaces import perturb_text
-from metricdp.interfaces.text import MASK
 
 VOCABULARY = ["alpha", "beta", "don't", "well", "known", "u.s.", "7", "Ärger", "new york", "lonely"]
 

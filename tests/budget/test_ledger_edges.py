@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from metricdp.budget import store
+from metricdp.budget.chain import Chain, Head
+from metricdp.budget.charges import LEDGER, _amount_of_version_1
+from metricdp.budget.ledger import BudgetExceededError, Ledger, _as_limit
+from metricdp.budget.memoized import ANSWERS, Memoized
+from metricdp.budget.store import SqliteFile, check_options, secret_of
 from metricdp.data import Records, grid
 from metricdp.errors import Faults, FileFormatError, InputError
-from metricdp.mechanism import store
 from metricdp.mechanism.baselines import exponential
-from metricdp.mechanism.chain import Chain, Head
-from metricdp.mechanism.charges import LEDGER, _amount_of_version_1
-from metricdp.mechanism.ledger import BudgetExceededError, Ledger, _as_limit
-from metricdp.mechanism.memoize import ANSWERS, Memoized
-from metricdp.mechanism.store import SqliteFile, check_options, secret_of
 from metricdp.problem import Problem
 
 KEY = b"a key of 32 bytes for the tests."

@@ -14,9 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metricdp.budget.chain import Chain, Head
+from metricdp.budget.store import Kind, SqliteFile, key_check, normal_name, secret_of
 from metricdp.errors import InputError
-from metricdp.mechanism.chain import Chain, Head
-from metricdp.mechanism.store import Kind, SqliteFile, key_check, normal_name, secret_of
 
 if TYPE_CHECKING:
     import sqlite3

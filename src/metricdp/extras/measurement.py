@@ -7,9 +7,9 @@ import numbers
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from metricdp.budget.ledger import round_up
+from metricdp.budget.store import is_number
 from metricdp.errors import InputError, MissingExtraError
-from metricdp.mechanism.ledger import round_up
-from metricdp.mechanism.store import is_number
 
 if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism

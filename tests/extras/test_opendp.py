@@ -10,8 +10,8 @@ import pytest
 
 import metricdp as mdp
 from metricdp.errors import MissingExtraError
-from metricdp.interfaces import make_measurement
-from metricdp.interfaces.measurement import privacy_map
+from metricdp.extras import make_measurement
+from metricdp.extras.measurement import privacy_map
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
+from metricdp.apply import perturb_column, perturb_file, perturb_frame, perturb_text
+from metricdp.apply.batches import Batch
+from metricdp.apply.snapping import draw_points
+from metricdp.budget.memoized import memoize
 from metricdp.cli import main
 from metricdp.data.readers.features import Feature
 from metricdp.errors import show_values
-from metricdp.interfaces import perturb_column, perturb_file, perturb_frame, perturb_text
-from metricdp.interfaces.batches import Batch
-from metricdp.interfaces.snapping import draw_points
-from metricdp.mechanism.memoize import memoize
 
 SECRET = "57.7001"  # noqa: S105  in every input below
 

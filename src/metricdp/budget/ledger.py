@@ -12,11 +12,11 @@ import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
+from metricdp.budget.charges import Charges
+from metricdp.budget.store import TIMEOUT, check_holder, check_options, is_number, keyed, normal_name
 from metricdp.errors import Faults, InputError, MetricDPError, revealed
-from metricdp.mechanism.charges import Charges
 from metricdp.mechanism.guarantee import UNITS
 from metricdp.mechanism.snap import as_points
-from metricdp.mechanism.store import TIMEOUT, check_holder, check_options, is_number, keyed, normal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from metricdp.mechanism.charges import Transaction
+    from metricdp.budget.charges import Transaction
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.mechanism.snap import SnappedReports
 
@@ -130,7 +130,7 @@ class Ledger:
     >>> ledger.charge("Ana", 0.5)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    metricdp.mechanism.ledger.BudgetExceededError: the budget of 'Ana' does not suffice: spent 0.75, asked 0.5, ...
+    metricdp.budget.ledger.BudgetExceededError: the budget of 'Ana' does not suffice: spent 0.75, asked 0.5, ...
     >>> folder.cleanup()
     """
 

@@ -12,8 +12,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from metricdp.budget.store import LedgerError, between_forks
 from metricdp.errors import FileFormatError
-from metricdp.mechanism.store import LedgerError, between_forks
 
 if TYPE_CHECKING:
     from pathlib import Path

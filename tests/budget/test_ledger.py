@@ -25,11 +25,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metricdp.budget.ledger import ROUNDING_HINT, BudgetExceededError, Ledger, round_up
+from metricdp.budget.store import LedgerError
 from metricdp.data import grid
 from metricdp.errors import FileFormatError, InputError, MetricDPError
 from metricdp.mechanism.baselines import exponential
-from metricdp.mechanism.ledger import ROUNDING_HINT, BudgetExceededError, Ledger, round_up
-from metricdp.mechanism.store import LedgerError
 from metricdp.problem import Problem
 
 EPSILON = 0.1  # no sum of these is a double

@@ -8,23 +8,38 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from metricdp.budget.store import normal_name
 from metricdp.data.readers.files import existing_file
 from metricdp.data.writing import Target, plain_cell
 from metricdp.errors import InputError
-from metricdp.mechanism.store import normal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from metricdp.budget.ledger import Ledger
     from metricdp.data.readers.streams import TextSource
-    from metricdp.interfaces.batches import Batch
-    from metricdp.interfaces.files import FileSummary
-    from metricdp.mechanism.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
 
-    Read = Callable[..., Iterator[Batch]]
+
+class Batch(Protocol):
+    """Some rows of a file: a dataclass whose ``kept`` has the columns that were asked for, the person's last."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kept(self) -> Sequence[Sequence[Any]]: ...
+
+
+class Summary(Protocol):
+    """What was done with a file."""
+
+    persons: int | None
+
+
+B = TypeVar("B", bound=Batch)
+S = TypeVar("S", bound=Summary)
 
 
 class Persons:
@@ -42,12 +57,10 @@ class Persons:
         self.column, self.rows_of = column, Counter[str]()
         self._charged = charged
 
-    def counting(self, read: Read) -> Read:
+    def counting(self, read: Callable[..., Iterator[B]]) -> Callable[..., Iterator[B]]:
         """Return ``read``, which counts the persons and leaves their column out."""
 
-        def counted(
-            source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
-        ) -> Iterator[Batch]:
+        def counted(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[B]:
             if not are_places and self.column.strip().lower() == "id":
                 raise InputError(
                     f"the column {self.column} names the true records, so it cannot name the persons: give another one"
@@ -79,8 +92,8 @@ def charged(
     source: str | Path,
     ledger: Ledger,
     person: str,
-    write: Callable[..., FileSummary],
-) -> FileSummary:
+    write: Callable[..., S],
+) -> S:
     """Rehearse, charge everyone in one transaction, and only then write; return what was written."""
     before = _state_of(source)
     first = Persons(person)
