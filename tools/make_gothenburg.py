@@ -6,7 +6,7 @@ The data is ``package/test/large-network.json`` of the npm package geojson-path-
     python tools/make_gothenburg.py geojson-path-finder-2.1.0.tgz
 
 Points of drivable streets (``metricdp.data.drivable``) that have the same coordinates are joined, and the streets are
-contracted to intersections and dead ends (``metricdp.data.contract``). The same input gives the same bytes.
+contracted to intersections and dead ends (``metricdp.data.intersections``). The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from metricdp.data.contract import contract
+from metricdp.data.intersections import contract
 from metricdp.data.drivable import is_drivable
 
 MEMBER = "package/test/large-network.json"

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import metricdp as mdp
 from metricdp.apply import batches, perturb_file
-from metricdp.cli import perturbing
+from metricdp.cli import perturb as perturbing
 from metricdp.data.readers import streams, tables
 
 

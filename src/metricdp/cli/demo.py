@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
-from metricdp.cli.solving import solve_fields
+from metricdp.cli.solve import solve_fields
 from metricdp.data import road
 from metricdp.data.writing import check_writable
 from metricdp.mechanism.baselines import exponential

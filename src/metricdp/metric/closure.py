@@ -15,7 +15,7 @@ import numpy as np
 from numba import config, get_num_threads, njit, prange, set_num_threads
 
 from metricdp.errors import StoppedError
-from metricdp.metric.vectors import WIDTH, raise_to, raise_to_whole
+from metricdp.metric.simd import WIDTH, raise_to, raise_to_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

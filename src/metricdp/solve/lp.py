@@ -17,7 +17,7 @@ import highspy
 import numpy as np
 
 from metricdp.errors import InfeasibleError, InputError, MissingExtraError, SolverError
-from metricdp.problem.memory import available_bytes
+from metricdp.problem.memory_model import available_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,6 +1,6 @@
 """How much memory each method takes, counted in its arrays (bytes).
 
-Every method has the problem, the last repair and the certificate (`metricdp.problem.memory`): 60 bytes per pair, of
+Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair, of
 which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. In addition:
 
 - ``first-order``: per entry, the costs, rows, anchors and reflected rows as float32 tiles, 16, and the best matrix
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.metric.thin import sampled_edges
-from metricdp.problem.memory import (
+from metricdp.problem.memory_model import (
     BYTES_PER_ENTRY,
     CHECKED_FROM,
     ENTRIES_CHECKED_FROM,

@@ -21,7 +21,7 @@ from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
 from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, Comparison, compare
 from metricdp.evaluate.guidance import guidance
-from metricdp.evaluate.rebuild import NAMED_LOSSES, Rebuilt, rebuild
+from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.utility import LEVELS, Utility, utility, weighted_quantiles
 from metricdp.report.tables import print_line, printable
 

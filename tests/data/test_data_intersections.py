@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from metricdp.data.contract import contract, merge_parallel
+from metricdp.data.intersections import contract, merge_parallel
 from metricdp.data.drivable import is_drivable
 from metricdp.data.geodesy import EARTH_RADIUS_KM, haversine_km
 from metricdp.errors import InputError

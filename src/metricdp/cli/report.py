@@ -12,7 +12,7 @@ from metricdp.data.named import named
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
 from metricdp.evaluate.compare import BASELINES, check_names
-from metricdp.evaluate.rebuild import Rebuilt, rebuild
+from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.convergence import read_trace
