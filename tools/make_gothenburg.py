@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from metricdp.data.intersections import contract
 from metricdp.data.drivable import is_drivable
+from metricdp.data.intersections import contract
 
 MEMBER = "package/test/large-network.json"
 TARGET = Path(__file__).parents[1] / "src/metricdp/data/files/gothenburg.safetensors"

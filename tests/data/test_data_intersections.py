@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from metricdp.data.intersections import contract, merge_parallel
 from metricdp.data.drivable import is_drivable
 from metricdp.data.geodesy import EARTH_RADIUS_KM, haversine_km
+from metricdp.data.intersections import contract, merge_parallel
 from metricdp.errors import InputError
 
 LATITUDE, LONGITUDE = st.floats(-90, 90), st.floats(-180, 180)

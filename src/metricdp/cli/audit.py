@@ -43,7 +43,7 @@ BUILTIN = "builtin:"
 N_ALONE_BY_COMMAND = 100  # a program is started for each
 
 
-@app.command()
+@app.command("audit")
 def audit(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE.mdp]", help="The mechanism whose promise the pipeline should keep.")

@@ -21,7 +21,7 @@ from metricdp.solve import Status, solve
 DEMO_FILE, DEMO_PAGE = "metricdp-demo.mdp", "metricdp-demo.html"
 
 
-@app.command()
+@app.command("demo")
 def demo(as_json: JsonOption = False) -> None:
     """Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism."""
     check_writable(DEMO_FILE)

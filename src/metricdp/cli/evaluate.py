@@ -13,7 +13,8 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.checks import check_targets
 from metricdp.data import read_matrix
 from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole

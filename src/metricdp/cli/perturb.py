@@ -17,7 +17,8 @@ from metricdp.apply.text import perturb_text
 from metricdp.budget.charges import head_path
 from metricdp.budget.ledger import Ledger
 from metricdp.budget.spending import budget
-from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json
+from metricdp.cli.checks import check_targets
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
@@ -33,7 +34,7 @@ ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "ke
 LEDGER_DEFAULTS = {"ledger": None, "person": None, "ledger_key": None, "new_ledger": None}
 
 
-@app.command()
+@app.command("perturb")
 def perturb(
     file: FileArgument,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of the true records.")] = None,

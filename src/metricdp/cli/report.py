@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, out, print_json, warn_of_people
+from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.data.named import named
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
@@ -20,7 +21,7 @@ from metricdp.report.explorer import QUICK, SourceFile, compared_with, write_exp
 from metricdp.report.tables import print_line
 
 
-@app.command()
+@app.command("report")
 def report(
     file: FileArgument,
     output: Annotated[

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, check_targets, err, out, print_json, warn_of_people
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
+from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.data import read_matrix, read_rows
 from metricdp.data.named import chosen, default_eta, file_named, named
 from metricdp.data.people import column_names

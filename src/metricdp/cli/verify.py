@@ -14,7 +14,7 @@ from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import print_certificate, print_line
 
 
-@app.command()
+@app.command("verify")
 def verify(
     file: FileArgument,
     require: Annotated[

@@ -1,7 +1,7 @@
 """How much memory each method takes, counted in its arrays (bytes).
 
-Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair, of
-which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. In addition:
+Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair,
+of which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. In addition:
 
 - ``first-order``: per entry, the costs, rows, anchors and reflected rows as float32 tiles, 16, and the best matrix
   while another one is repaired, 8; per edge and output, the multipliers and their anchors, 4 each. Edges are the pairs
