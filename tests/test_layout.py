@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,14 @@ def test_no_float_sampling_or_weak_randomness():
     for path in (*(SOURCE / "mechanism").glob("*.py"), *(SOURCE / "budget").glob("*.py")):
         if path.name != "sample.py":
             assert "random." not in path.read_text(encoding="utf-8"), path
+
+
+def test_only_the_command_line_speaks_of_its_options():
+    """Whoever calls a function gets no advice about ``--flags``."""
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        said = [node.value for node in texts if id(node) not in docstrings]
+        flags = [text for text in said if re.search(r"(?<![-\w])--[a-z]", text)]
+        assert room_of(path) == "cli" or not flags, path

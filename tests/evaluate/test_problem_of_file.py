@@ -144,7 +144,7 @@ def test_a_metric_that_is_not_in_the_file(path):
     problem = mdp.Problem(np.arange(5.0), epsilon=1.0, eta=1.0, outputs=5, metric=matrix, loss=matrix)
     mechanism = mdp.solve(problem, gap=1e-6).mechanism
     without_losses(mechanism, path)
-    with pytest.raises(mdp.InputError, match="holds no losses.*'matrix'.*--loss"):
+    with pytest.raises(mdp.InputError, match="holds no losses.*'matrix'.*give the matrix"):
         rebuild(path)
     save(mechanism, path, losses=problem.loss)
     found = rebuild(path)

@@ -71,7 +71,7 @@ def geojson_batches(
             f"{mechanism.records.dimension} coordinates: give them as columns of a CSV file"
         )
     if "id" in keep and not are_places:
-        raise InputError("--keep id would write the true record beside its report: leave it out")
+        raise InputError("the kept column id would write the true record beside its report: leave it out")
     known = frozenset(mechanism.records.ids)
     found = features(source)
     while batch := list(islice(found, ROWS_AT_ONCE)):
@@ -100,7 +100,7 @@ class _Columns:
         kept = tuple(_kept_column(table, name) for name in keep)
         true = next((table.names[column] for column in kept if column in coordinates), None)
         if true is not None:
-            raise InputError(f"--keep {true} would write the true record beside its report: leave it out")
+            raise InputError(f"the kept column {true} would write the true record beside its report: leave it out")
         return cls(coordinates, kept)
 
 
@@ -141,7 +141,7 @@ def _id_column(table: Table) -> int:
     if len(columns) != 1:
         raise InputError(
             f"{table.source} has {len(columns)} columns id{revealed(listed(table.names))}: one is needed, or "
-            "--snap-limit to take lat and lon (or x, y, ...) to the nearest record"
+            "a snap limit to take lat and lon (or x, y, ...) to the nearest record"
         )
     return columns[0]
 

@@ -109,7 +109,7 @@ def perturb_file(
     if snap_limit is not None:
         check_limit(snap_limit)
     elif snap_distances is not None or far != FAR[0]:
-        raise InputError("--far and --snap-distances go with --snap-limit: give the farthest distance at which to snap")
+        raise InputError("far and snap_distances go with snap_limit: give the farthest distance at which to snap")
     _check_columns(mechanism, target, keep)
 
     def write(persons: Persons | None, *, is_rehearsal: bool = False) -> FileSummary:
@@ -189,7 +189,7 @@ def _write(
         if summary.dropped and far == "refuse":
             raise InputError(
                 f"{summary.dropped} of {n_read} places are farther than {snap_limit:g} from every record (the first "
-                f"is in row {first_far}): nothing was written; drop them with --far drop, or raise --snap-limit"
+                f"is in row {first_far}): nothing was written; let them be dropped, or raise the snap limit"
             )
     return summary
 
@@ -197,10 +197,10 @@ def _write(
 def _check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]) -> None:
     twice = next((name for name in keep if list(keep).count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"--keep {twice} is given more than once: name each column once")
+        raise InputError(f"the kept column {twice} is named more than once: name each column once")
     taken = {"report", *_coordinate_names(mechanism)} & set(keep)
     if taken:
-        raise InputError(f"--keep {min(taken)} has the name of a column of the reports: rename it")
+        raise InputError(f"the kept column {min(taken)} has the name of a column of the reports: rename it")
     if _is_geojson(target) and mechanism.records.kind != "places":
         raise InputError(f"{target} would be GeoJSON, but the mechanism's outputs are no places: write a .csv file")
 

@@ -168,7 +168,7 @@ class Words:
         alone = "" if self._allow_unprotected else f" ({self.summary.unprotected} of them without any neighbour in it)"
         raise InputError(
             f"{count} of {count + self.summary.words} words of {source.path} are not protected by the vocabulary"
-            f"{alone}, the first in line {self._first_unknown}: nothing was written; choose --unknown drop or mask"
+            f"{alone}, the first in line {self._first_unknown}: nothing was written; let them be dropped or masked"
         )
 
     def _perturbed(self, chunk: str) -> list[str | int]:

@@ -93,6 +93,8 @@ def perturb(
     }
     _check_options(words, TEXT_DEFAULTS, way="--text", is_way=text is not None)
     _check_options(rows, ROW_DEFAULTS, way="--input", is_way=source is not None)
+    if snap_limit is None and (far != ROW_DEFAULTS["far"] or snap_distances is not None):
+        raise InputError("--far and --snap-distances go with --snap-limit: give the farthest distance at which to snap")
     charging = {"ledger": ledger, "person": person, "ledger_key": ledger_key, "new_ledger": new_ledger}
     _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=source is not None)
     check_targets(

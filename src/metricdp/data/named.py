@@ -35,7 +35,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limi
     if is_there(source) or family not in DEFAULT_ETA:
         return _from_file(source, streets, memory_limit)
     if streets is not None:
-        raise InputError(f"--streets {streets} goes with a file of places, not with {source}")
+        raise InputError(f"the streets {streets} go with a file of places, not with {source}")
     if family == "grid":
         return _grid(detail or "20x25", source)
     if family == "road":
@@ -56,7 +56,7 @@ def chosen(records: Records, choice: str | None, *, seed: int) -> Records:
         return records
     if re.fullmatch(r"[+-]?\d+", choice):
         return records.sample(int(choice), seed=seed)
-    return records.select(read_rows(file_named("--records", choice, "a whole number")))
+    return records.select(read_rows(file_named("records", choice, "a whole number")))
 
 
 def file_named(option: str, value: str, *words: str) -> str:

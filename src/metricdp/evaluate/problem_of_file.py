@@ -103,9 +103,11 @@ def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt
     if distances is None:
         raise InputError(
             f"{path} holds no losses, and for the metric {mechanism.metric!r} none can be computed: give the matrix "
-            "with --loss FILE"
+            "of losses"
         )
-    source = "distance, IN PLACE OF the loss that it was made for, which the file does not hold: give it with --loss"
+    source = (
+        "distance, IN PLACE OF the loss that it was made for, which the file does not hold: give its matrix of losses"
+    )
     return Rebuilt(mechanism, _problem(mechanism, distances, "distance"), source, False)
 
 
