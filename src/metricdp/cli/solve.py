@@ -85,7 +85,7 @@ def solve_command(
     )
     seed = _whole(seed)
     all_records = named(source, streets=streets, seed=seed, memory_limit=memory_limit)
-    chosen_records = chosen(all_records, records, seed=seed)
+    chosen_records = chosen(all_records, records, seed=seed, option="--records")
     if prior is not None:
         chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
     problem = Problem(
