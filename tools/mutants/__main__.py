@@ -30,6 +30,7 @@ FILES = ("mechanism/*.py", "budget/*.py", "solve/bounds.py", "data/readers/*.py"
 TESTS = (
     "tests/mechanism",
     "tests/budget",
+    "tests/apply/test_perturb_ledger.py",
     "tests/data",
     "tests/solve/test_bounds.py",
     "tests/golden",
