@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-slow mutants lint types format bench bench-full docs clean help
+.PHONY: demo test test-slow mutants lint types format bench bench-full paper docs clean help
 
 help:
 	@echo "make demo       solve a real city and certify the mechanism"
@@ -14,6 +14,7 @@ help:
 	@echo "make mutants    mutation testing of the exact core and the readers of files, in an hour"
 	@echo "make lint       ruff; make types: mypy; make format: rewrite the layout"
 	@echo "make bench      ours against every peer on small instances, in half an hour; bench-full: the whole registry, days"
+	@echo "make paper      the paper's tables and figures at a small size, in minutes, into build/qiu2024"
 	@echo "make docs       build the documentation into build/docs"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -54,6 +55,10 @@ bench: $(BENCH_STAMP)
 
 bench-full: $(BENCH_STAMP)
 	$(BIN)/python -m benchmarks
+
+paper: $(STAMP)
+	@mkdir -p build
+	$(BIN)/python -m papers.qiu2024 all --quick --out build/qiu2024
 
 docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"

@@ -25,7 +25,17 @@ REGISTERED = {
     "auto": ("auto", registry.AUTO_FULL, registry.AUTO_QUICK),
 }
 # studies of one part of the library
-OTHERS = ("columns", "decomposition", "direct_rows", "interior", "limits", "memory", "privacy_rates", "scaling")
+OTHERS = (
+    "columns",
+    "decomposition",
+    "direct_rows",
+    "interior",
+    "limits",
+    "memory",
+    "privacy_rates",
+    "scaling",
+    "startup",
+)
 NAMES = (*REGISTERED, *OTHERS)
 NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps")
 USED = {

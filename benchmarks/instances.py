@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import metricdp as mdp
-from metricdp.paper.datasets import Datasets
+from papers.qiu2024.datasets import Datasets
 
 ROME = Path(os.environ.get("METRICDP_ROME", Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"))
 DATASETS = ("road", "grid", "text", "synthetic")

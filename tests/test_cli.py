@@ -252,7 +252,7 @@ def test_interrupted(run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("metricdp.cli.solving.named", interrupt)
+    monkeypatch.setattr("metricdp.cli.solve.named", interrupt)
     assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; nothing was written\n")
 
 
@@ -277,7 +277,7 @@ def test_the_remedy_fits_the_status(run, monkeypatch, status, part):
     def solved(problem, **_):
         return dataclasses.replace(mdp.solve(problem), status=mdp.Status[status])
 
-    monkeypatch.setattr("metricdp.cli.solving.solve", solved)
+    monkeypatch.setattr("metricdp.cli.solve.solve", solved)
     code, _, complaint = run("solve", *GRID, "--epsilon", 1)
     assert code == 1
     assert part in complaint

@@ -6,7 +6,7 @@ The data is ``package/test/large-network.json`` of the npm package geojson-path-
     python tools/make_gothenburg.py geojson-path-finder-2.1.0.tgz
 
 Points of drivable streets (``metricdp.data.drivable``) that have the same coordinates are joined, and the streets are
-contracted to intersections and dead ends (``metricdp.data.contract``). The same input gives the same bytes.
+contracted to intersections and dead ends (``metricdp.data.intersections``). The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from metricdp.data.contract import contract
 from metricdp.data.drivable import is_drivable
+from metricdp.data.intersections import contract
 
 MEMBER = "package/test/large-network.json"
 TARGET = Path(__file__).parents[1] / "src/metricdp/data/files/gothenburg.safetensors"

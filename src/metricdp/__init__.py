@@ -1,40 +1,77 @@
-"""metricdp: optimal metric differential privacy that is proved, not promised."""
+"""metricdp: optimal metric differential privacy that is proved, not promised.
 
-from metricdp import data, interfaces, metric
-from metricdp.data import Records
+Every name below is imported when it is first used: ``import metricdp`` alone takes no time worth speaking of.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
-from metricdp.interfaces import MetricPrivacy
-from metricdp.mechanism import (
-    BudgetExceededError,
-    BudgetsExceededError,
-    Certificate,
-    Ledger,
-    LedgerError,
-    Mechanism,
-    Memoized,
-    RandomnessError,
-    SnappedReports,
-    exponential,
-    load,
-    memoize,
-)
-from metricdp.problem import Problem
-from metricdp.report.notebook import attach as _attach
-from metricdp.solve import (
-    BendersOptions,
-    Cluster,
-    ColumnOptions,
-    DirectOptions,
-    FirstOrderOptions,
-    InteriorOptions,
-    Result,
-    Status,
-    solve,
-)
+
+if TYPE_CHECKING:
+    from metricdp import apply, budget, data, evaluate, extras, mechanism, metric, partition, problem, report
+    from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
+    from metricdp.data import Records
+    from metricdp.extras import MetricPrivacy
+    from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
+    from metricdp.problem import Problem
+    from metricdp.solve import (
+        BendersOptions,
+        Cluster,
+        ColumnOptions,
+        DirectOptions,
+        FirstOrderOptions,
+        InteriorOptions,
+        Result,
+        Room,
+        Status,
+    )
+
+    solve: Room  # a room that can be called: metricdp/solve/__init__.py says why
 
 __version__ = "0.1.0"
 
-_attach()  # plots and HTML for classes that cannot import the room that draws them
+ROOMS = (
+    "apply",
+    "budget",
+    "data",
+    "evaluate",
+    "extras",
+    "mechanism",
+    "metric",
+    "partition",
+    "problem",
+    "report",
+    "solve",
+)
+# the room that each name comes from
+ROOM_OF = {
+    "BendersOptions": "solve",
+    "BudgetExceededError": "budget",
+    "BudgetsExceededError": "budget",
+    "Certificate": "mechanism",
+    "Cluster": "solve",
+    "ColumnOptions": "solve",
+    "DirectOptions": "solve",
+    "FirstOrderOptions": "solve",
+    "InteriorOptions": "solve",
+    "Ledger": "budget",
+    "LedgerError": "budget",
+    "Mechanism": "mechanism",
+    "Memoized": "budget",
+    "MetricPrivacy": "extras",
+    "Problem": "problem",
+    "RandomnessError": "mechanism",
+    "Records": "data",
+    "Result": "solve",
+    "SnappedReports": "mechanism",
+    "Status": "solve",
+    "exponential": "mechanism",
+    "load": "mechanism",
+    "memoize": "budget",
+}
 
 __all__ = [
     "BendersOptions",
@@ -63,11 +100,32 @@ __all__ = [
     "SnappedReports",
     "Status",
     "__version__",
+    "apply",
+    "budget",
     "data",
+    "evaluate",
     "exponential",
-    "interfaces",
+    "extras",
     "load",
+    "mechanism",
     "memoize",
     "metric",
+    "partition",
+    "problem",
+    "report",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ROOMS:
+        return importlib.import_module(f"metricdp.{name}")
+    if name in ROOM_OF:
+        value = getattr(importlib.import_module(f"metricdp.{ROOM_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'metricdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

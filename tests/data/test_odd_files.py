@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
+from metricdp.apply import perturb_file, perturb_text
 from metricdp.data import (
     Records,
     read_csv,
@@ -24,7 +25,6 @@ from metricdp.data import (
     read_word_vectors,
 )
 from metricdp.errors import FileFormatError, InputError
-from metricdp.interfaces import perturb_file, perturb_text
 
 NODES = Records([[0.0, 0.0], [0.0, 1.0]])
 POINT = {"geometry": {"type": "Point", "coordinates": [1, 2]}}

@@ -362,14 +362,14 @@ class TestOpenDP:
         """Two lists with the same ids at other places: 0.3 + 0.3 is not what both cost together."""
         near = made(mdp.Records([[0.0], [1.0], [2.0]], ids="abc", kind="vectors"), outputs=2, epsilon=0.3)
         far = made(mdp.Records([[0.0], [1.4], [2.0]], ids="abc", kind="vectors"), outputs=2, epsilon=0.3)
-        first, second = (mdp.interfaces.make_measurement(one) for one in (near, far))
+        first, second = (mdp.extras.make_measurement(one) for one in (near, far))
         compose = self.dp.c.make_composition
         with pytest.raises(Exception, match="(?i)mismatch|domain|metric"):
             compose([first, second])
-        assert compose([first, mdp.interfaces.make_measurement(near)]).map(1.0) == pytest.approx(0.6)
+        assert compose([first, mdp.extras.make_measurement(near)]).map(1.0) == pytest.approx(0.6)
 
     def test_records_without_neighbours_are_no_members(self, lonely):
-        measurement = mdp.interfaces.make_measurement(lonely)
+        measurement = mdp.extras.make_measurement(lonely)
         assert measurement.input_domain.member("a")
         assert not measurement.input_domain.member("alone")
 

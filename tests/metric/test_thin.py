@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
-from metricdp.metric import MdpGraph
+from metricdp.metric import MdpGraph, thin
 from metricdp.metric.closure import kernel_threads
 from metricdp.metric.thin import thin_edges
 
@@ -44,6 +44,16 @@ def taken_by_hand(graph, stretch):
                 own.append(j)
         taken |= {(i, j) for j in own}
     return taken
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 100])
+def test_the_kernels_sort_is_stable(count):
+    """As numpy's stable sort: by length, and equal ones in their order."""
+    lengths = np.random.default_rng(count).integers(0, 10, count + 5).astype(float)
+    order = np.full(count + 2, -1)
+    thin._sort(order, lengths, 3, count)
+    assert order[:count].tolist() == (3 + np.argsort(lengths[3 : 3 + count], kind="stable")).tolist()
+    assert order[count:].tolist() == [-1, -1]
 
 
 def kept_pairs(graph, stretch):

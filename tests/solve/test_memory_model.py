@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from benchmarks.alone import run_alone
 from benchmarks.memory import CAPPED, FREE, LARGE, SMALL
-from metricdp.solve.firstorder.room import most_edges
 
 import metricdp as mdp
 from metricdp.errors import InputError, OutOfRoomError
 from metricdp.metric.thin import sampled_edges, thin_edges
-from metricdp.problem import memory
-from metricdp.problem.memory import Sizes, available_bytes, check_memory, held_bytes
+from metricdp.problem import memory_model as memory
+from metricdp.problem.memory_model import Sizes, available_bytes, check_memory, held_bytes
 from metricdp.solve import memory as solve_memory
 from metricdp.solve.contract import solver_for
 from metricdp.solve.lp import LinearProgram, lp_bytes
 from metricdp.solve.memory import Counts, cap_bytes, expected_peak
 from metricdp.solve.solve import METHODS
+from metricdp.solve.solvers.firstorder.room import most_edges
 from metricdp.solve.stop import Stop
 
 GIGABYTE = 1e9

@@ -1,28 +1,66 @@
-"""What all commands share: the app, the two consoles, exit codes, JSON, and files that must not be overwritten."""
+"""What all commands share: the app, the two consoles, exit codes and JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+from typer.main import get_command_from_info
 
 from metricdp import __version__
-from metricdp.data.people import publication_warning
-from metricdp.data.readers.files import is_there
-from metricdp.data.records import Records
-from metricdp.data.writing import check_writable, remove_leftovers
-from metricdp.errors import InputError
 from metricdp.report.tables import print_line
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 
+# What the help says of each command, which is the first line of its function. A command's file is imported when the
+# command is asked for: the solvers take a second to load, and the help needs none of them.
+COMMANDS = {
+    "demo": "Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism.",
+    "solve": "Find the best mechanism for DATA, certify it, and write it to a file.",
+    "verify": (
+        "Check a mechanism file exactly; exit 0 only if it is private as it claims, and protects anything at all."
+    ),
+    "perturb": (
+        "Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."
+    ),
+    "evaluate": (
+        "Say what a mechanism costs and what an adversary learns, and compare it with others on the same problem."
+    ),
+    "report": "Write one HTML page that shows what a mechanism does, with both certificates; it works offline.",
+    "audit": (
+        "Sample a deployed pipeline and say whether its reports refute the mechanism's promise; exit 1 if they do."
+    ),
+}
+
+
+class Commands(TyperGroup):
+    """The commands, each in the file of its name."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)  # their names, for the help and for suggestions
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        import_module(f"metricdp.cli.{cmd_name}")
+        found = next(info for info in app.registered_commands if info.name == cmd_name)
+        return get_command_from_info(found, pretty_exceptions_short=False, rich_markup_mode=None)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
 app = typer.Typer(
     name="metricdp",
+    cls=Commands,
     help="Optimal metric differential privacy that is proved, not promised.",
     no_args_is_help=True,
     add_completion=False,
@@ -50,40 +88,6 @@ def options(
     ] = False,
 ) -> None:
     """Optimal metric differential privacy that is proved, not promised."""
-
-
-TO_BE_MADE = ("--ledger", "--ledger-key", "the head of --ledger-key")  # taken even if they do not exist yet
-
-
-def check_targets(
-    targets: dict[str, Path | None], sources: dict[str, str | Path | None], *, may_be_streams: bool = False
-) -> None:
-    """Refuse files that cannot be written, and two options that name one file where one of them writes it.
-
-    What a killed process has left beside a target is removed.
-    """
-    taken = {
-        Path(path).resolve(): option
-        for option, path in sources.items()
-        if path is not None and (option in TO_BE_MADE or is_there(path))
-    }
-    for option, path in targets.items():
-        if path is None:
-            continue
-        check_writable(path, may_be_stream=may_be_streams)
-        remove_leftovers(path.resolve().parent)
-        other = taken.setdefault(path.resolve(), option)
-        if other != option:
-            raise InputError(f"{other} and {option} both name {path}: give {option} a file of its own")
-
-
-def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:
-    """Say on standard error if the records look like people's data; return the warnings."""
-    warning = publication_warning(records, columns=columns)
-    if warning is None:
-        return []
-    print_line(err, f"WARNING: {warning}")
-    return [warning]
 
 
 def print_json(fields: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from metricdp.apply.text import Words
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, out, print_json
 from metricdp.errors import InputError
 from metricdp.evaluate.auditor.auditor import (
@@ -33,7 +34,6 @@ from metricdp.evaluate.auditor.neighbours import (
 )
 from metricdp.evaluate.auditor.pipelines import command_pipeline, id_pipeline, point_pipeline
 from metricdp.evaluate.auditor.self_test import self_test
-from metricdp.interfaces.text import Words
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import print_line
@@ -43,7 +43,7 @@ BUILTIN = "builtin:"
 N_ALONE_BY_COMMAND = 100  # a program is started for each
 
 
-@app.command()
+@app.command("audit")
 def audit(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE.mdp]", help="The mechanism whose promise the pipeline should keep.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
-from metricdp.cli.solving import solve_fields
+from metricdp.cli.solve import solve_fields
 from metricdp.data import road
 from metricdp.data.writing import check_writable
 from metricdp.mechanism.baselines import exponential
@@ -21,7 +21,7 @@ from metricdp.solve import Status, solve
 DEMO_FILE, DEMO_PAGE = "metricdp-demo.mdp", "metricdp-demo.html"
 
 
-@app.command()
+@app.command("demo")
 def demo(as_json: JsonOption = False) -> None:
     """Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism."""
     check_writable(DEMO_FILE)

@@ -8,12 +8,9 @@ from typing import Any, NoReturn
 
 import typer
 
-from metricdp.cli import audit, demo, evaluating, papering, perturbing, reporting, solving, using  # noqa: F401  (their commands)
 from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, print_json
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
-from metricdp.mechanism.ledger import BudgetsExceededError
 from metricdp.report.tables import print_line
-from metricdp.solve.lp import is_busy
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
@@ -24,10 +21,8 @@ def main() -> None:
         code = app(standalone_mode=False)
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
-    except (CertificationError, BudgetsExceededError) as error:
-        _fail(error, ANSWER_IS_NO)
     except MetricDPError as error:
-        _fail(error, PROGRAM_FAILED)
+        _fail(error, ANSWER_IS_NO if _is_a_no(error) else PROGRAM_FAILED)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
@@ -39,12 +34,25 @@ def main() -> None:
         _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
     if code == INTERRUPTED:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
-    if is_busy():
+    if _is_busy():
         # all is written; a solver that is deaf to the limit would hold the process
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code or 0)
     sys.exit(code or 0)
+
+
+def _is_a_no(error: MetricDPError) -> bool:
+    """Say whether the error is an answer: not private, or not within the budget."""
+    from metricdp.budget.ledger import BudgetsExceededError  # noqa: PLC0415  (the help needs no ledger)
+
+    return isinstance(error, (CertificationError, BudgetsExceededError))
+
+
+def _is_busy() -> bool:
+    """Say whether a solver still runs; one that was never imported does not."""
+    solver = sys.modules.get("metricdp.solve.lp")
+    return solver is not None and bool(solver.is_busy())
 
 
 def _complain(error: Any) -> NoReturn:

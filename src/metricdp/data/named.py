@@ -35,7 +35,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limi
     if is_there(source) or family not in DEFAULT_ETA:
         return _from_file(source, streets, memory_limit)
     if streets is not None:
-        raise InputError(f"--streets {streets} goes with a file of places, not with {source}")
+        raise InputError(f"the streets {streets} go with a file of places, not with {source}")
     if family == "grid":
         return _grid(detail or "20x25", source)
     if family == "road":
@@ -50,13 +50,16 @@ def default_eta(source: str) -> float | None:
     return None if is_there(source) else DEFAULT_ETA.get(source.partition(":")[0])
 
 
-def chosen(records: Records, choice: str | None, *, seed: int) -> Records:
-    """Give the records that ``choice`` names: a count drawn with ``seed``, or a file of row numbers; None gives all."""
+def chosen(records: Records, choice: str | None, *, seed: int, option: str = "records") -> Records:
+    """Return the records that ``choice`` names: a count drawn with ``seed``, or a file of row numbers; None: all.
+
+    ``option`` is what errors call the choice.
+    """
     if choice is None:
         return records
     if re.fullmatch(r"[+-]?\d+", choice):
         return records.sample(int(choice), seed=seed)
-    return records.select(read_rows(file_named("--records", choice, "a whole number")))
+    return records.select(read_rows(file_named(option, choice, "a whole number")))
 
 
 def file_named(option: str, value: str, *words: str) -> str:

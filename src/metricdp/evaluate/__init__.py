@@ -4,7 +4,7 @@ from metricdp.evaluate.adversary import Attack, attack, posterior, wrong_prior
 from metricdp.evaluate.compare import BASELINES, Comparison, Row, compare
 from metricdp.evaluate.const_opt import const_opt
 from metricdp.evaluate.guidance import guidance
-from metricdp.evaluate.rebuild import Rebuilt, rebuild
+from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.evaluate.remap import best_outputs, remap
 from metricdp.evaluate.spanner import spanner, spanner_mechanism
 from metricdp.evaluate.utility import Utility, utility, weighted_quantiles

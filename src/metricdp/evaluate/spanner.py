@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from metricdp.errors import InputError, SolverError
-from metricdp.evaluate.rebuild import with_graph
+from metricdp.evaluate.problem_of_file import with_graph
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric.graph import MdpGraph
 from metricdp.solve.result import Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from metricdp.metric.graph import MdpGraph
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
@@ -141,9 +141,6 @@ class Mechanism:
     losses: NDArray[np.float64] | None = None
     loss_name: str = "given"
     certificate: Certificate = field(init=False)
-    # how it is drawn is set by metricdp.report.notebook: imports only go left
-    _draw: ClassVar[Callable[..., Any]]
-    _html: ClassVar[Callable[..., str]]
 
     def __post_init__(self) -> None:
         self._certify(is_scope_known=False)
@@ -291,11 +288,15 @@ class Mechanism:
         )
 
     def _repr_html_(self) -> str:
-        return self._html()
+        from metricdp.report.notebook import mechanism_html  # noqa: PLC0415
+
+        return mechanism_html(self)
 
     def plot(self, record: object = None, *, axes: Any = None) -> Any:
         """Draw the table as a heat map, or what one ``record`` reports; gives matplotlib's axes (extra ``plot``)."""
-        return self._draw(record, axes=axes)
+        from metricdp.report.plots import plot_mechanism  # noqa: PLC0415
+
+        return plot_mechanism(self, record, axes=axes)
 
     @property
     def probabilities(self) -> NDArray[np.float64]:

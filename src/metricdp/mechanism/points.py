@@ -10,7 +10,7 @@ import numpy as np
 
 from metricdp.errors import InputError
 from metricdp.metric.cells import Cells
-from metricdp.metric.connect import connecting_eta
+from metricdp.metric.connecting import connecting_eta
 from metricdp.metric.distances import CoordinateMetric
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Distances between records and the graph of neighbouring records."""
 
-from metricdp.metric.connect import connecting_eta
+from metricdp.metric.connecting import connecting_eta
 from metricdp.metric.distances import CoordinateMetric, Metric
 from metricdp.metric.given import FunctionMetric, MatrixMetric, StreetMetric, as_metric, metric_by_name
 from metricdp.metric.graph import MdpGraph

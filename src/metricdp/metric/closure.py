@@ -8,14 +8,15 @@ of a monotone map, so it does not depend on the order of the passes or on the nu
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import config, get_num_threads, njit, prange, set_num_threads
+from numba import config, get_num_threads, njit, set_num_threads
 
 from metricdp.errors import StoppedError
-from metricdp.metric.vectors import WIDTH, raise_to, raise_to_whole
+from metricdp.metric.simd import WIDTH, raise_to, raise_to_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,6 +81,29 @@ def close_columns(
         close(V, indptr, indices, decay, rows, whole, low, min(low + at_once, K))
 
 
+def _close_in_parallel(  # noqa: PLR0917  (as `_close_one_by_one`)
+    V: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    decay: NDArray[np.float64],
+    order: NDArray[np.int64],
+    whole: bool,
+    first: int,
+    last: int,
+) -> None:
+    """Close the columns in threads: numba's own take a second longer to compile, and this kernel needs no lock."""
+
+    def close(low: int) -> None:
+        _close_one_by_one(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, last))
+
+    with ThreadPoolExecutor(get_num_threads()) as pool:
+        list(pool.map(close, range(first, last, COLUMNS_PER_TASK)))
+
+
+# Kernels are compiled at the first solve after an installation, so they are written for the compiler as well: loops in
+# place of slices with methods, and few arrays made inside, each of which costs a tenth of a second or more.
+
+
 @njit(cache=True, nogil=True)
 def _raise(V: NDArray[np.float64], i: int, j: int, w: float, whole: bool, low: int, high: int) -> bool:  # noqa: PLR0917
     """Raise row j to ``w`` times row i in the columns from ``low`` to ``high``; say whether anything rose."""
@@ -102,6 +126,15 @@ def _raise(V: NDArray[np.float64], i: int, j: int, w: float, whole: bool, low: i
 
 
 @njit(cache=True, nogil=True)
+def _range_of(V: NDArray[np.float64], row: int, low: int, high: int) -> tuple[float, float]:
+    """Return the largest and the smallest entry of a row between two columns."""
+    top = bottom = V[row, low]
+    for k in range(low + 1, high):
+        top, bottom = max(top, V[row, k]), min(bottom, V[row, k])
+    return top, bottom
+
+
+@njit(cache=True, nogil=True)
 def _close_range(  # noqa: PLR0917  (one loop nest; numba takes positions)
     V: NDArray[np.float64],
     indptr: NDArray[np.int64],
@@ -114,10 +147,11 @@ def _close_range(  # noqa: PLR0917  (one loop nest; numba takes positions)
 ) -> None:
     """Close the columns from ``low`` to ``high``."""
     n = V.shape[0]
-    changed_in = np.zeros(n, dtype=np.int64)  # the pass in which a row last rose
+    changed_in = np.empty(n, np.int64)  # the pass in which a row last rose
     top, bottom = np.empty(n), np.empty(n)  # the largest and the smallest entry of each row
     for i in range(n):
-        top[i], bottom[i] = V[i, low:high].max(), V[i, low:high].min()
+        changed_in[i] = 0
+        top[i], bottom[i] = _range_of(V, i, low, high)
     step = 0
     rising = True
     while rising:
@@ -133,9 +167,9 @@ def _close_range(  # noqa: PLR0917  (one loop nest; numba takes positions)
                 # far from an output all entries are small, and nothing there can raise anything
                 if decay[e] * top[i] > bottom[j] and _raise(V, i, j, decay[e], whole, low, high):
                     risen = True
-                    bottom[j] = V[j, low:high].min()
+                    _, bottom[j] = _range_of(V, j, low, high)
             if risen:
-                top[j] = V[j, low:high].max()
+                top[j], _ = _range_of(V, j, low, high)
                 changed_in[j] = step
                 rising = True
 
@@ -152,20 +186,4 @@ def _close_one_by_one(  # noqa: PLR0917
     last: int,
 ) -> None:
     for low in range(first, last, COLUMNS_PER_TASK):
-        _close_range(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, last))
-
-
-@njit(parallel=True, cache=True, nogil=True)
-def _close_in_parallel(  # noqa: PLR0917
-    V: NDArray[np.float64],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    decay: NDArray[np.float64],
-    order: NDArray[np.int64],
-    whole: bool,
-    first: int,
-    last: int,
-) -> None:
-    for task in prange((last - first + COLUMNS_PER_TASK - 1) // COLUMNS_PER_TASK):
-        low = first + task * COLUMNS_PER_TASK
         _close_range(V, indptr, indices, decay, order, whole, low, min(low + COLUMNS_PER_TASK, last))

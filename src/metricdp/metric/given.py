@@ -41,7 +41,7 @@ class StreetMetric(Metric):
         if records.streets is None or records.street_nodes is None:
             raise InputError(
                 f"{records.name} has no streets: use road:gothenburg, a GraphML or OSM PBF file, "
-                "add --streets FILE to a CSV of places, or choose metric='haversine'"
+                "add a file of streets to a CSV of places, or choose metric='haversine'"
             )
         return records.streets, records.street_nodes
 

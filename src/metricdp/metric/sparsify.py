@@ -37,22 +37,22 @@ def prune_implied(graph: MdpGraph, *, is_over: Callable[[], bool] = never) -> Md
         if is_over():
             raise StoppedError("the search for implied pairs was broken off")
         part = slice(start, start + PAIRS_AT_ONCE)
-        implied[part] = _implied(graph.pairs[part], graph.distances[part], *lists)
+        _find_implied(graph.pairs[part], graph.distances[part], *lists, implied[part])
     if not implied.any():
         return graph
     return MdpGraph(graph.n, graph.pairs[~implied], graph.distances[~implied])
 
 
 @njit(cache=True)
-def _implied(  # noqa: PLR0917  (numba takes positions)
+def _find_implied(  # noqa: PLR0917  (numba takes positions)
     pairs: NDArray[np.int32],
     distances: NDArray[np.float64],
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
     lengths: NDArray[np.float64],
     tolerance: float,
-) -> NDArray[np.bool_]:
-    implied = np.zeros(len(pairs), dtype=np.bool_)
+    implied: NDArray[np.bool_],
+) -> None:
     for p in range(len(pairs)):
         a, a_end = indptr[pairs[p, 0]], indptr[pairs[p, 0] + 1]
         b, b_end = indptr[pairs[p, 1]], indptr[pairs[p, 1] + 1]
@@ -69,4 +69,3 @@ def _implied(  # noqa: PLR0917  (numba takes positions)
                     break
                 a += 1
                 b += 1
-    return implied

@@ -8,10 +8,11 @@ remain. Where directions mean little (word vectors), few detours exist and most 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, njit
 
 from metricdp.errors import StoppedError
 from metricdp.metric.closure import never
@@ -38,11 +39,16 @@ def thin_edges(graph: MdpGraph, stretch: float, *, is_over: Callable[[], bool] =
     adjacency = graph.adjacency
     indptr, indices = adjacency.indptr.astype(np.int64), adjacency.indices
     kept = np.zeros(len(indices), dtype=np.bool_)
-    at_once = TASKS if graph.n_pairs < BREAKABLE_FROM else 2 * get_num_threads()
-    for first in range(0, TASKS, at_once):
-        if is_over():
-            raise StoppedError("the search for a thin graph was broken off")
-        _take(indptr, indices, adjacency.data, 1.0 + stretch, kept, first, min(first + at_once, TASKS))
+
+    def take(task: int) -> None:
+        _take_task(indptr, indices, adjacency.data, 1.0 + stretch, kept, task)
+
+    with ThreadPoolExecutor(get_num_threads()) as pool:
+        at_once = TASKS if graph.n_pairs < BREAKABLE_FROM else 2 * get_num_threads()
+        for first in range(0, TASKS, at_once):
+            if is_over():
+                raise StoppedError("the search for a thin graph was broken off")
+            list(pool.map(take, range(first, min(first + at_once, TASKS))))
     source = np.repeat(np.arange(graph.n, dtype=np.int64), np.diff(indptr))[kept]
     target = indices[kept].astype(np.int64)
     wanted = np.unique(np.minimum(source, target) * graph.n + np.maximum(source, target))
@@ -59,40 +65,88 @@ def sampled_edges(graph: MdpGraph, stretch: float) -> float:
     kept = np.zeros(len(indices), dtype=np.bool_)
     step = 1 if graph.n_pairs < BREAKABLE_FROM else SAMPLED_TASKS
     for task in range(0, TASKS, step):
-        _take(indptr, indices, adjacency.data, 1.0 + stretch, kept, task, task + 1)
+        _take_task(indptr, indices, adjacency.data, 1.0 + stretch, kept, task)
     # nearly all are kept from both of their ends
     return min(float(graph.n_pairs), ONE_OF_BOTH * step * float(kept.sum()))
 
 
-@njit(parallel=True, cache=True, nogil=True)
+def _take_task(  # noqa: PLR0917
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    lengths: NDArray[np.float64],
+    factor: float,
+    kept: NDArray[np.bool_],
+    task: int,
+) -> None:
+    """Take the neighbours of the records of one task."""
+    n = len(indptr) - 1
+    low, high = task * n // TASKS, (task + 1) * n // TASKS
+    allowed = np.full(n, -1.0)  # the longest detour that replaces the edge to a neighbour; -1: none, or replaced
+    order = np.empty(int(np.diff(indptr[low : high + 1]).max(initial=0)), dtype=np.int64)
+    _take(indptr, indices, lengths, factor, kept, allowed, order, low, high)
+
+
+@njit(cache=True, nogil=True)
 def _take(  # noqa: PLR0917  (numba takes positions)
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     lengths: NDArray[np.float64],
     factor: float,
     kept: NDArray[np.bool_],
-    first_task: int,
-    last_task: int,
+    allowed: NDArray[np.float64],
+    order: NDArray[np.int64],
+    low: int,
+    high: int,
 ) -> None:
-    n = len(indptr) - 1
-    for task in prange(first_task, last_task):
-        allowed = np.full(n, -1.0)  # the longest detour that replaces the edge to a neighbour; -1: none, or replaced
-        for i in range(task * n // TASKS, (task + 1) * n // TASKS):
-            first, last = indptr[i], indptr[i + 1]
-            order = np.argsort(lengths[first:last], kind="mergesort")
-            for e in range(first, last):
-                allowed[indices[e]] = factor * lengths[e]
-            for place in order:
-                e = first + place
-                m = indices[e]
-                if allowed[m] < 0:
-                    continue
-                kept[e] = True
-                near = lengths[e]
-                for f in range(indptr[m], indptr[m + 1]):
-                    j = indices[f]
-                    # the other leg must be shorter than the pair itself, or pairs could replace one another in turn
-                    if near + lengths[f] <= allowed[j] and factor * lengths[f] < allowed[j]:
-                        allowed[j] = -1.0
-            for e in range(first, last):
-                allowed[indices[e]] = -1.0
+    for i in range(low, high):
+        first, last = indptr[i], indptr[i + 1]
+        _sort(order, lengths, first, last - first)
+        for e in range(first, last):
+            allowed[indices[e]] = factor * lengths[e]
+        for place in range(last - first):
+            e = order[place]
+            m = indices[e]
+            if allowed[m] < 0:
+                continue
+            kept[e] = True
+            near = lengths[e]
+            for f in range(indptr[m], indptr[m + 1]):
+                j = indices[f]
+                # the other leg must be shorter than the pair itself, or pairs could replace one another in turn
+                if near + lengths[f] <= allowed[j] and factor * lengths[f] < allowed[j]:
+                    allowed[j] = -1.0
+        for e in range(first, last):
+            allowed[indices[e]] = -1.0
+
+
+@njit(cache=True, nogil=True)
+def _sort(order: NDArray[np.int64], lengths: NDArray[np.float64], first: int, count: int) -> None:
+    """Put the ``count`` edges from ``first`` on into ``order``, the shortest first, of equal ones the first.
+
+    A heap: numpy's sort inside a kernel takes more than a second to compile.
+    """
+    for place in range(count):
+        order[place] = first + place
+    start, end = count // 2, count
+    while end > 1:
+        if start > 0:
+            start -= 1  # the heap is being made
+            moved = order[start]
+        else:
+            end -= 1  # its largest goes to the end
+            moved = order[end]
+            order[end] = order[0]
+        parent, child = start, 2 * start + 1
+        while child < end:
+            if child + 1 < end and _is_before(order[child], order[child + 1], lengths):
+                child += 1
+            if not _is_before(moved, order[child], lengths):
+                break
+            order[parent] = order[child]
+            parent, child = child, 2 * child + 1
+        order[parent] = moved
+
+
+@njit(cache=True, nogil=True)
+def _is_before(e: int, f: int, lengths: NDArray[np.float64]) -> bool:
+    return lengths[e] < lengths[f] or (lengths[e] == lengths[f] and e < f)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,6 +73,10 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
     n_records = vectors.shape[0]
     if n_clusters == 1:
         return np.zeros(n_records, dtype=np.int64)
+    # a second to import, and only this needs it
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+
     kmeans = KMeans(
         n_clusters,
         n_init=max(1, min(MAX_RESTARTS, 500 * MAX_RESTARTS // n_records)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,8 +14,6 @@ from metricdp.errors import InputError
 from metricdp.partition.separator import vertex_cover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
@@ -88,9 +86,6 @@ class Partition:
     block_of: NDArray[np.int64]
     name: str = "given"
     separator: str = "two-sided"
-    # how it is drawn is set by metricdp.report.notebook: imports only go left
-    _draw: ClassVar[Callable[..., Any]]
-    _html: ClassVar[Callable[..., str]]
 
     def __post_init__(self) -> None:
         given = np.asarray(self.block_of)
@@ -115,11 +110,15 @@ class Partition:
         )
 
     def _repr_html_(self) -> str:
-        return self._html()
+        from metricdp.report.notebook import partition_html  # noqa: PLC0415
+
+        return partition_html(self)
 
     def plot(self, records: Records, *, axes: Any = None) -> Any:
         """Draw the blocks, boundary records and cut pairs; gives matplotlib's axes (extra ``plot``)."""
-        return self._draw(records, axes=axes)
+        from metricdp.report.plots import plot_partition  # noqa: PLC0415
+
+        return plot_partition(self, records, axes=axes)
 
     @property
     def n_blocks(self) -> int:

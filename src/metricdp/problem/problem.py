@@ -16,7 +16,7 @@ from metricdp.metric import CoordinateMetric, FunctionMetric, MatrixMetric, Metr
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.recount import recount_fault, shortened
 from metricdp.problem.loss import distance_loss, given_loss, travel_loss
-from metricdp.problem.memory import check_memory
+from metricdp.problem.memory_model import check_memory
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:

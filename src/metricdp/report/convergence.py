@@ -54,11 +54,11 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
         if not isinstance(row, dict) or "stage" not in row or not _is_number(row.get("seconds")):
             raise FileFormatError(
                 f"{path} is not a trace: line {number} is no JSON object with seconds and stage; "
-                "give a file that metricdp solve --trace wrote"
+                "give the log that a run has written"
             )
         rows.append(row)
     if not rows:
-        raise FileFormatError(f"the trace {path} is empty: give a file that metricdp solve --trace wrote")
+        raise FileFormatError(f"the trace {path} is empty: give the log that a run has written")
     return rows
 
 

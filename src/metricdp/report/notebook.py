@@ -1,27 +1,16 @@
-"""How results, mechanisms and partitions show themselves in notebooks, and their ``plot`` methods.
-
-The classes stand left of this room and cannot import it: the front door (`metricdp`) calls `attach` once.
-"""
+"""How results, mechanisms and partitions show themselves in notebooks."""
 
 from __future__ import annotations
 
 import html
 from typing import TYPE_CHECKING
 
-from metricdp.mechanism.mechanism import Mechanism
-from metricdp.partition.partition import Partition
-from metricdp.report.plots import plot_mechanism, plot_partition, plot_result
-from metricdp.solve.result import Result
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-def attach() -> None:
-    """Give the classes their drawings and their HTML."""
-    Mechanism._draw, Mechanism._html = plot_mechanism, mechanism_html  # noqa: SLF001  (the seam that they leave open)
-    Partition._draw, Partition._html = plot_partition, partition_html  # noqa: SLF001
-    Result._draw, Result._html = plot_result, result_html  # noqa: SLF001
+    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.partition.partition import Partition
+    from metricdp.solve.result import Result
 
 
 def mechanism_html(mechanism: Mechanism) -> str:

@@ -1,4 +1,14 @@
-"""Solvers: they search; what they find is repaired and certified before anyone gets it."""
+"""Solvers: they search; what they find is repaired and certified before anyone gets it.
+
+``metricdp.solve`` is this room and can be called: ``metricdp.solve(problem)`` is `metricdp.solve.solve.solve`, so that
+neither the function hides the room nor the room the function.
+"""
+
+import importlib
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
 
 from metricdp.solve.contract import Context, Ended, Incumbent, Solver, register
 from metricdp.solve.executor import Cluster
@@ -28,3 +38,17 @@ __all__ = [
     "register",
     "solve",
 ]
+
+
+class Room(ModuleType):
+    """The module of this room, with the function of its name as its call."""
+
+    __call__ = staticmethod(solve)
+    __signature__ = inspect.signature(solve)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # a function can be sent to another process, so the room can be
+        return importlib.import_module, (self.__name__,)
+
+
+sys.modules[__name__].__class__ = Room

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
-    from metricdp.problem.memory import Sizes
+    from metricdp.problem.memory_model import Sizes
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.component import Component
     from metricdp.solve.division import Division

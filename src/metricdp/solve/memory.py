@@ -1,6 +1,6 @@
 """How much memory each method takes, counted before it begins, and how much it may take.
 
-Every method has the problem, the last repair and the certificate (`metricdp.problem.memory`): 60 bytes per pair, of
+Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair, of
 which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. What comes on top:
 
 - ``interior``: a *prediction*. The factors' entries are counted in the order of elimination.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.metric.thin import sampled_edges
-from metricdp.problem.memory import (
+from metricdp.problem.memory_model import (
     BYTES_PER_ENTRY,
     CHECKED_FROM,
     ENTRIES_CHECKED_FROM,

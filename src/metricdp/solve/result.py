@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from metricdp.mechanism.mechanism import relative_gap
 
@@ -72,9 +72,6 @@ class Result:
     trace: Trace
     partition: Partition | None = None
     cuts: int | None = None
-    # how it is drawn is set by metricdp.report.notebook: imports only go left
-    _draw: ClassVar[Callable[..., Any]]
-    _html: ClassVar[Callable[..., str]]
 
     @property
     def gap(self) -> float:
@@ -88,11 +85,15 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return self._html()
+        from metricdp.report.notebook import result_html  # noqa: PLC0415
+
+        return result_html(self)
 
     def plot(self, *, axes: Any = None) -> Any:
         """Draw how the bounds closed in; gives matplotlib's axes (extra ``plot``)."""
-        return self._draw(axes=axes)
+        from metricdp.report.plots import plot_result  # noqa: PLC0415
+
+        return plot_result(self, axes=axes)
 
 
 def peak_megabytes() -> float:

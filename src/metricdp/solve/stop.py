@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metricdp.errors import StoppedError
-from metricdp.problem.memory import available_bytes, held_bytes
+from metricdp.problem.memory_model import available_bytes, held_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

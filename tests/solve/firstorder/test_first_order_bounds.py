@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from metricdp.solve.components import Component
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from tests.conftest import DATASETS, linprog_optimum, small_problem
@@ -15,6 +14,7 @@ from tests.mechanism.independent import exp_bounds
 from metricdp.errors import SolverError
 from metricdp.metric import MdpGraph
 from metricdp.solve.bounds import RowDuals, lower_bound
+from metricdp.solve.components import Component
 from metricdp.solve.executor import workers
 from metricdp.solve.solvers.firstorder import bounds, polish
 from metricdp.solve.solvers.firstorder.bounds import certified_bound, most_violated, unit_duals

@@ -10,13 +10,13 @@ import sys
 
 import numpy as np
 import pytest
-from metricdp.solve.components import Component
 from safetensors import safe_open
 from tests.conftest import small_problem
 
 import metricdp as mdp
 from metricdp.errors import FileFormatError
 from metricdp.solve.checkpoint import Checkpoint
+from metricdp.solve.components import Component
 from metricdp.solve.solvers.firstorder import iterate
 from metricdp.solve.solvers.firstorder.bounds import certified_bound
 from metricdp.solve.solvers.firstorder.loop import Progress

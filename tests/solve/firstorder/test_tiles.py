@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.solve.firstorder.reference import mixed
 
-from metricdp.metric.vectors import raise_to, raise_to_whole
+from metricdp.metric.simd import raise_to, raise_to_whole
 from metricdp.solve.solvers.firstorder import tiles
 
 WIDTH = 8

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.data.contract import merge_parallel
 from metricdp.data.geodesy import haversine_km
+from metricdp.data.intersections import merge_parallel
 from metricdp.data.readers.columns import find_columns, listed
 from metricdp.data.readers.files import stem
 from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource

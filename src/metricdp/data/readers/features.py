@@ -62,7 +62,7 @@ class Feature:
         found = self.properties.get("id") if own is None else own
         if found is None:
             raise InputError(
-                f"{self.where} has no id: name a record of the mechanism, or give --snap-limit to take its coordinates "
+                f"{self.where} has no id: name a record of the mechanism, or give a snap limit to take its coordinates "
                 "to the nearest record"
             )
         return str(found)

@@ -7,8 +7,8 @@ from xml.etree.ElementTree import ParseError, XMLParser
 
 import numpy as np
 
-from metricdp.data.contract import merge_parallel
 from metricdp.data.geodesy import haversine_km
+from metricdp.data.intersections import merge_parallel
 from metricdp.data.readers.files import stem
 from metricdp.data.readers.streams import MOST_RATIO, Allowance, ByteSource
 from metricdp.data.records import Records

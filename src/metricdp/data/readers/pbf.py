@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.data.contract import contract
 from metricdp.data.drivable import is_drivable
+from metricdp.data.intersections import contract
 from metricdp.data.readers.files import existing_file, stem
 from metricdp.data.readers.streams import Allowance
 from metricdp.data.records import Records
@@ -27,8 +27,8 @@ def read_pbf(path: str | PathLike[str], *, memory_limit: float | None = None) ->
     """Read the intersections and streets for cars from an OpenStreetMap extract (.osm.pbf).
 
     Streets are the ways that ``metricdp.data.drivable`` names, contracted to intersections and dead ends by
-    ``metricdp.data.contract``; the largest connected component is kept. Ids are OpenStreetMap's node ids. It needs the
-    package osmium (``pip install "metricdp[geo]"``).
+    ``metricdp.data.intersections``; the largest connected component is kept. Ids are OpenStreetMap's node ids. It needs
+    the package osmium (``pip install "metricdp[geo]"``).
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from metricdp.problem.memory import Sizes
+    from metricdp.problem.memory_model import Sizes
 
 EXTEND_AFTER, EXTEND_AGAIN = 400, 2.0  # steps before violated pairs are brought in, and the factor to the next time
 EXTEND_BY = 0.5  # of the edges, at most

@@ -1,4 +1,4 @@
-"""Operations on one tile of 8 floats as vector instructions (see `metricdp.metric.vectors`)."""
+"""Operations on one tile of 8 floats as vector instructions (see `metricdp.metric.simd`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from metricdp.metric.vectors import WIDTH, Vectors
+from metricdp.metric.simd import WIDTH, Vectors
 
 __all__ = [
     "WIDTH",

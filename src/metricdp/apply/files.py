@@ -1,0 +1,302 @@
+"""Perturb a CSV or GeoJSON file, by record ids or by coordinates, into a file of reports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from metricdp.apply.batches import Batch, csv_batches, geojson_batches
+from metricdp.apply.copies import Copies
+from metricdp.apply.snapping import FAR, check_far, check_limit, draw_points
+from metricdp.budget.charging import Persons, charged, nowhere
+from metricdp.data.readers.streams import TextSource
+from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from metricdp.budget.ledger import Ledger
+    from metricdp.data.readers.streams import Progress
+    from metricdp.mechanism.mechanism import Mechanism
+
+GEOJSON_SUFFIXES = (".geojson", ".json")
+
+
+@dataclass(repr=False)
+class FileSummary:
+    """What was done with a file. All but ``reports`` says something about the true records: it is for their holder.
+
+    Attributes
+    ----------
+    reports
+        How many reports were written.
+    dropped
+        How many rows were left out because they were too far from every record.
+    largest_snap_distance
+        How far a point was from its record at most; None if records were named by their ids.
+    unprotected
+        How many reports are of records without any neighbour: these may be given away completely.
+    persons
+        How many persons were charged; None without a ledger.
+    """
+
+    reports: int = 0
+    dropped: int = 0
+    largest_snap_distance: float | None = None
+    unprotected: int = 0
+    persons: int | None = None
+
+    def __repr__(self) -> str:
+        return f"FileSummary({self.reports} reports)"
+
+
+def perturb_file(
+    mechanism: Mechanism,
+    source: str | Path,
+    target: str | Path,
+    *,
+    snap_limit: float | None = None,
+    far: str = "refuse",
+    keep: Sequence[str] = (),
+    snap_distances: str | Path | None = None,
+    allow_unprotected: bool = False,
+    ledger: Ledger | None = None,
+    person: str | None = None,
+    progress: Progress | None = None,
+) -> FileSummary:
+    """Write one report for each row of ``source``, in its order, and nothing else of the row unless it is kept.
+
+    The files may be of any length: they are read and written in pieces. ``target`` appears whole at the end or not at
+    all. It is GeoJSON if its name ends so (``.geojson``, ``.json``), else CSV.
+
+    Parameters
+    ----------
+    source
+        CSV (packed with gzip or not), or GeoJSON if its name ends so.
+    snap_limit
+        Without it, rows name records by the column (or property) ``id``. With it, rows are points (columns ``lat`` and
+        ``lon``, or ``x``, ``y``, ...; Points in GeoJSON), which are taken to their nearest record, at most this far.
+    far
+        What to do with points that are farther: ``"refuse"`` the whole file, or ``"drop"`` them. What is dropped is
+        missing, and whoever knows how many there were sees that.
+    keep
+        Columns (or properties) that are written beside the report **as they are**: nothing protects them.
+    snap_distances
+        A file to write the snap distance of each row to, readable by its owner only. It says something about the true
+        points: never publish it with the reports.
+    allow_unprotected
+        Report also what the mechanism does not protect: records without any neighbour, and points where those that are
+        close together can be told apart. Without it, the file is refused.
+    ledger, person
+        Charge the person named in this column (or property) for each row, dropped ones as well, before any report is
+        drawn for the target: everyone, or no one if any budget does not suffice. ``source`` is read twice, so it must
+        be a file. If the program is killed after the charge, it stays charged.
+    progress
+        Called after each piece.
+    """
+    check_writable(target, may_be_stream=True)
+    check_far(far)
+    if snap_limit is not None:
+        check_limit(snap_limit)
+    elif snap_distances is not None or far != FAR[0]:
+        raise InputError("far and snap_distances go with snap_limit: give the farthest distance at which to snap")
+    _check_columns(mechanism, target, keep)
+
+    def write(persons: Persons | None, *, is_rehearsal: bool = False) -> FileSummary:
+        return _write(
+            mechanism,
+            source,
+            target,
+            snap_limit=snap_limit,
+            far=far,
+            keep=keep,
+            snap_distances=snap_distances,
+            allow_unprotected=allow_unprotected,
+            persons=persons,
+            is_rehearsal=is_rehearsal,
+            progress=progress,
+        )
+
+    if ledger is None and person is None:
+        return write(None)
+    if ledger is None or person is None:
+        raise InputError("a ledger and the column of the persons to charge go together: give both")
+    return charged(mechanism, source, ledger, person, write)
+
+
+def _write(
+    mechanism: Mechanism,
+    source: str | Path,
+    target: str | Path,
+    *,
+    snap_limit: float | None,
+    far: str,
+    keep: Sequence[str],
+    snap_distances: str | Path | None,
+    allow_unprotected: bool,
+    persons: Persons | None,
+    is_rehearsal: bool,
+    progress: Progress | None,
+) -> FileSummary:
+    """Write the reports; a rehearsal does all but that, so that what is refused is refused before anyone is charged."""
+    is_geojson = _is_geojson(source)
+    is_alone = mechanism.guarantee.is_isolated
+    summary, first_far = FileSummary(), 0
+    with ExitStack() as stack:
+        text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
+        into = nowhere if is_rehearsal else replacing
+        writer = _writer(mechanism, stack.enter_context(into(target, is_private=True)), target, keep)
+        notes = None if snap_distances is None else stack.enter_context(into(snap_distances, is_private=True))
+        if notes is not None:
+            notes.write("row,snap_distance,is_reported\r\n")
+        read = geojson_batches if is_geojson else csv_batches
+        if persons is not None:
+            read = persons.counting(read)
+        copies, n_read = Copies(mechanism, keep), 0
+        for batch in read(text, mechanism, keep, are_places=snap_limit is not None):
+            outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit, allow_unprotected=allow_unprotected)
+            if distances is not None:
+                summary.largest_snap_distance = max(summary.largest_snap_distance or 0.0, float(distances.max()))
+            if notes is not None and distances is not None:
+                notes.write(_notes(n_read, distances, is_far))
+            if is_far.any() and not first_far:
+                first_far = n_read + 1 + int(np.flatnonzero(is_far)[0])
+            kept = [values for values, is_out in zip(batch.kept, is_far, strict=True) if not is_out]
+            writer.write(outputs[~is_far], kept)
+            points = None if batch.points is None else batch.points[~is_far]
+            copies.look(kept, rows[~is_far], points, text_of=_cell)
+            summary.reports += int((~is_far).sum())
+            summary.dropped += int(is_far.sum())
+            summary.unprotected += int(is_alone[rows[~is_far]].sum())
+            n_read += len(outputs)
+            if progress is not None:
+                progress(text, n_read)
+        writer.end()
+        copies.refuse_if_any()
+        if persons is not None:
+            persons.check()
+        # only now, so that refusing takes as long as reporting
+        if summary.dropped and far == "refuse":
+            raise InputError(
+                f"{summary.dropped} of {n_read} places are farther than {snap_limit:g} from every record (the first "
+                f"is in row {first_far}): nothing was written; let them be dropped, or raise the snap limit"
+            )
+    return summary
+
+
+def _check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]) -> None:
+    twice = next((name for name in keep if list(keep).count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the kept column {twice} is named more than once: name each column once")
+    taken = {"report", *_coordinate_names(mechanism)} & set(keep)
+    if taken:
+        raise InputError(f"the kept column {min(taken)} has the name of a column of the reports: rename it")
+    if _is_geojson(target) and mechanism.records.kind != "places":
+        raise InputError(f"{target} would be GeoJSON, but the mechanism's outputs are no places: write a .csv file")
+
+
+def _drawn(
+    mechanism: Mechanism, batch: Batch, snap_limit: float | None, *, allow_unprotected: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.bool_]]:
+    """Draw for one batch: the outputs, the records, how far these were, and whether that is too far."""
+    if batch.points is not None and snap_limit is not None:
+        drawn = draw_points(mechanism, batch.points, limit=snap_limit, allow_unprotected=allow_unprotected)
+        return drawn.outputs, drawn.rows, drawn.distances, drawn.distances > snap_limit
+    rows = np.zeros(0, dtype=np.int64) if batch.rows is None else batch.rows
+    outputs = mechanism.perturb_rows(rows, allow_unprotected=allow_unprotected)
+    return outputs, rows, None, np.zeros(len(rows), dtype=bool)
+
+
+def _notes(n_before: int, distances: NDArray[np.float64], is_far: NDArray[np.bool_]) -> str:
+    lines = zip(distances.tolist(), is_far.tolist(), strict=True)
+    return "".join(
+        f"{row},{distance!r},{'no' if is_out else 'yes'}\r\n"
+        for row, (distance, is_out) in enumerate(lines, start=n_before + 1)
+    )
+
+
+class _Writer(Protocol):
+    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def _writer(mechanism: Mechanism, target: Target, path: str | Path, keep: Sequence[str]) -> _Writer:
+    return (_GeoJsonWriter if _is_geojson(path) else _CsvWriter)(mechanism, target, keep)
+
+
+class _CsvWriter:
+    """Reports as rows: the output's name and coordinates, then what is kept."""
+
+    def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
+        names, points = mechanism.outputs.ids(mechanism.records), mechanism.outputs.coordinates
+        self._cells = [[name, *map(repr, point)] for name, point in zip(names, points.tolist(), strict=True)]
+        self._target = target
+        self._write_rows([["report", *_coordinate_names(mechanism), *keep]])
+
+    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
+        """Write some reports."""
+        self._write_rows(
+            [[*self._cells[k], *map(_cell, values)] for k, values in zip(outputs.tolist(), kept, strict=True)]
+        )
+
+    def end(self) -> None:
+        """Write what comes last: nothing."""
+
+    def _write_rows(self, rows: list[list[str]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows(map(spreadsheet_cell, row) for row in rows)
+        self._target.write(text.getvalue())
+
+
+class _GeoJsonWriter:
+    """Reports as Point features: the output's name and what is kept are their properties."""
+
+    def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
+        self._names = mechanism.outputs.ids(mechanism.records)
+        self._points = mechanism.outputs.coordinates[:, ::-1].tolist()  # longitude first
+        self._target, self._keep, self._is_first = target, keep, True
+        target.write('{"type": "FeatureCollection", "features": [')
+
+    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
+        """Write some reports."""
+        for k, values in zip(outputs.tolist(), kept, strict=True):
+            feature = {
+                "type": "Feature",
+                "geometry": {"type": "Point", "coordinates": self._points[k]},
+                "properties": {"report": self._names[k], **dict(zip(self._keep, values, strict=True))},
+            }
+            self._target.write(("\n" if self._is_first else ",\n") + json.dumps(feature))
+            self._is_first = False
+
+    def end(self) -> None:
+        """Write the end of the collection."""
+        self._target.write("\n]}\n")
+
+
+def _is_geojson(path: str | Path) -> bool:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    return suffixes[-1:] != [] and suffixes[-1] in GEOJSON_SUFFIXES
+
+
+def _coordinate_names(mechanism: Mechanism) -> list[str]:
+    if mechanism.records.kind == "places":
+        return ["lat", "lon"]
+    return [f"x{axis + 1}" for axis in range(mechanism.records.dimension)]
+
+
+def _cell(value: Any) -> str:
+    """Give a property as a cell of a table."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -1,0 +1,16 @@
+"""What reports spend: a ledger of budgets, and answers that are kept so that asking again spends nothing."""
+
+from metricdp.budget.ledger import BudgetExceededError, BudgetsExceededError, Ledger
+from metricdp.budget.memoized import Memoized, memoize
+from metricdp.budget.spending import budget
+from metricdp.budget.store import LedgerError
+
+__all__ = [
+    "BudgetExceededError",
+    "BudgetsExceededError",
+    "Ledger",
+    "LedgerError",
+    "Memoized",
+    "budget",
+    "memoize",
+]

@@ -1,0 +1,251 @@
+"""The file of a ledger: charges that are only ever appended, each linked to all before it.
+
+Each charge says what its holder has spent with it, so that a sum is one look. The settings are sealed together with the
+number and link of the last charge, and the head file beside the key, if there is one, tells these two as well.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metricdp.budget.chain import Chain, Head
+from metricdp.budget.store import Kind, SqliteFile, key_check, normal_name, secret_of
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
+    Charge = tuple[str, str, int, str, str]
+    """Holder, epsilon as ``float.hex``, reports, subject, and what the holder has spent with it as a fraction."""
+
+LEDGER = Kind(
+    application_id=0x6D64704C,  # "mdpL"
+    version=2,
+    schema=(
+        """CREATE TABLE charges (charge INTEGER PRIMARY KEY, holder TEXT NOT NULL, epsilon TEXT NOT NULL,
+        reports INTEGER NOT NULL, subject TEXT NOT NULL, spent TEXT NOT NULL, link BLOB NOT NULL)""",
+        "CREATE INDEX charges_of_holders ON charges (holder, charge)",
+    ),
+)
+ALL = "SELECT charge, holder, epsilon, reports, subject, spent, link FROM charges"
+SEALED = ("name", "limit", "currency", "charges", "link")
+
+
+@dataclass(frozen=True)
+class State:
+    """What a ledger says of itself: its random name, limit, currency, and the number and link of its last charge."""
+
+    name: str
+    limit: Fraction | float
+    currency: str
+    charges: int
+    link: bytes
+
+
+class Charges:
+    """The charges in the file ``path``; see `Ledger` for what the options mean."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        limit: Fraction | float,
+        key: bytes | Path | None,
+        must_exist: bool,
+        new_head: bool,
+        timeout: float,
+    ) -> None:
+        place = Path(path).resolve()
+        is_new = not place.exists() and not must_exist
+        head = head_path(key, place) if isinstance(key, Path) else None
+        if is_new and head is not None and head.exists() and not new_head:
+            raise InputError(
+                f"{place} does not exist, but {head} tells of its charges: put the ledger back; new_head=True begins "
+                "with nothing spent"
+            )
+        self.key = secret_of(key, can_make=is_new)
+        self.chain = Chain(self.key)
+        self.head: Head | None = None
+        self._is_upgraded = False
+        self.file = SqliteFile(
+            place,
+            kind=LEDGER,
+            settings=self._settings(self._first(limit)),
+            timeout=timeout,
+            must_exist=must_exist,
+            upgrade=self._upgrade,
+        )
+        state = self.check()
+        if head is not None:
+            self._open_head(head, state, is_new=new_head or self._is_upgraded)
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Yield one state of the file."""
+        with self.file.reading() as connection:
+            yield Transaction(self, connection, self._state(connection))
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Yield the file for this process alone; all that is appended is on the disk at the end, or nothing."""
+        with self.file.writing() as connection:
+            transaction = Transaction(self, connection, self._state(connection))
+            yield transaction
+        if self.head is not None:  # only now, so that the head is never newer than the file
+            self.head.write(transaction.state.charges, transaction.state.link)
+
+    def check(self) -> State:
+        """Check all pages and the link of every charge; return the state."""
+        with self.file.reading() as connection:
+            self.file.check_pages(connection)
+            state = self._state(connection)
+            link = self.chain.start(state.name)
+            for number, row in enumerate(connection.execute(f"{ALL} ORDER BY charge"), start=1):
+                if row[0] != number:
+                    raise self.file.damaged(f"charge {number} is missing")
+                self.amount(row, link)
+                link = row[-1]
+            return state
+
+    def amount(self, row: tuple[Any, ...], before: bytes) -> Fraction:
+        """Return what a charge says that its holder has spent, if it is as it was written after the link ``before``."""
+        try:
+            if self.chain.link(before, *row[:-1]) == row[-1]:
+                return Fraction(row[-2])
+        except (TypeError, ValueError):  # another type than was written
+            pass
+        raise self.file.damaged(f"charge {row[0]} is not as it was written")
+
+    def write(self, connection: sqlite3.Connection, state: State, charges: Iterable[Charge]) -> State:
+        """Link ``charges`` to those before and write them with the settings; return the state with them."""
+        number, link, rows = state.charges, state.link, []
+        for charge in charges:
+            number += 1
+            link = self.chain.link(link, number, *charge)
+            rows.append((number, *charge, link))
+        connection.executemany("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        state = replace(state, charges=number, link=link)
+        connection.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", self._settings(state).items())
+        return state
+
+    def _first(self, limit: Fraction | float) -> State:
+        name = secrets.token_hex(8)
+        return State(name, limit, "", 0, self.chain.start(name))
+
+    def _settings(self, state: State) -> dict[str, str]:
+        fields = (state.name, str(state.limit), state.currency, str(state.charges), state.link.hex())
+        stored = dict(zip(SEALED, fields, strict=True))
+        return stored | {"key": key_check(self.key), "seal": self.chain.seal(*fields)}
+
+    def _state(self, connection: sqlite3.Connection) -> State:
+        """Return the state, if the settings are as they were written and the last charge and the head agree."""
+        stored = dict(connection.execute("SELECT name, value FROM settings"))
+        try:
+            name, currency, link = stored["name"], stored["currency"], bytes.fromhex(stored["link"])
+            state = State(name, _limit(stored["limit"]), currency, int(stored["charges"]), link)
+            is_sound = stored == self._settings(state)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            is_sound = False
+        if not is_sound:
+            raise self.file.damaged("its settings are not as they were written")
+        last = connection.execute("SELECT charge, link FROM charges ORDER BY charge DESC LIMIT 1").fetchone()
+        if (last or (0, self.chain.start(state.name))) != (state.charges, state.link):
+            raise self.file.damaged(f"it does not end with its charge {state.charges}")
+        if self.head is not None:
+            self._check_head(self.head, connection, state)
+        return state
+
+    def _check_head(self, head: Head, connection: sqlite3.Connection, state: State) -> None:
+        """Check that the charges go on from where the head file says that they were."""
+        found = head.read()
+        if found is None and state.charges == 0:
+            return
+        if found is None:
+            raise InputError(
+                f"{head.path} is missing, which tells the newest charge of {self.file.path}: nothing was granted; put "
+                "it back, or take the ledger as it is with new_head=True"
+            )
+        number, link = found
+        row = connection.execute("SELECT link FROM charges WHERE charge = ?", (number,)).fetchone()
+        if number > 0 and row != (link,):
+            raise self.file.damaged(
+                f"it has {state.charges} charges, but {head.path} tells of {number}: it is an older copy or another "
+                "ledger; put the newest back"
+            )
+
+    def _open_head(self, path: Path, state: State, *, is_new: bool) -> None:
+        self.head = Head(path, self.chain, state.name)
+        if is_new:
+            path.unlink(missing_ok=True)
+            self.head.write(state.charges, state.link)
+        with self.writing():  # checked, and then written
+            pass
+
+    def _upgrade(self, file: SqliteFile, connection: sqlite3.Connection) -> None:
+        """Turn version 1, which stored how many reports each holder made at each epsilon, into charges."""
+        rows = connection.execute("SELECT holder, epsilon, reports FROM charges ORDER BY holder, epsilon").fetchall()
+        limit = connection.execute("SELECT value FROM settings WHERE name = 'limit'").fetchone()
+        spent: dict[str, Fraction] = {}
+        charges: list[Charge] = []
+        try:
+            first = self._first(_limit(limit[0]))
+            for holder, epsilon, reports in rows:
+                # an HMAC does not show the spelling: `Ledger` looks for each
+                name = normal_name(holder) if self.key is None else holder
+                spent[name] = spent.get(name, Fraction(0)) + _amount_of_version_1(epsilon, reports)
+                charges.append((name, epsilon, reports, "", str(spent[name])))
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+            raise file.damaged("a charge or the limit of version 1 is not as it was written") from None
+        connection.execute("DROP TABLE charges")
+        for statement in LEDGER.schema:
+            connection.execute(statement)
+        self.write(connection, first, charges)
+        self._is_upgraded = True  # version 1 had no head
+
+
+class Transaction:
+    """One look at the charges, or one change of them."""
+
+    def __init__(self, charges: Charges, connection: sqlite3.Connection, state: State) -> None:
+        self.state = state
+        self._charges, self._connection = charges, connection
+
+    def spent(self, name: str) -> Fraction:
+        """Return what the last charge of the stored ``name`` says that it has spent."""
+        row = self._connection.execute(f"{ALL} WHERE holder = ? ORDER BY charge DESC LIMIT 1", (name,)).fetchone()
+        if row is None:
+            return Fraction(0)
+        before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()
+        return self._charges.amount(row, before[0] if before else self._charges.chain.start(self.state.name))
+
+    def holders(self) -> list[str]:
+        """Return the stored names, sorted."""
+        rows = self._connection.execute("SELECT DISTINCT holder FROM charges WHERE holder <> '' ORDER BY holder")
+        return [name for (name,) in rows]
+
+    def append(self, charges: Iterable[Charge], **changes: Any) -> None:
+        """Write ``charges``, and with them changes of the limit or currency."""
+        self.state = self._charges.write(self._connection, replace(self.state, **changes), charges)
+
+
+def _limit(text: str) -> Fraction | float:
+    return math.inf if text == "inf" else Fraction(text)
+
+
+def _amount_of_version_1(epsilon: Any, reports: Any) -> Fraction:
+    each = float.fromhex(epsilon)
+    if not 0 < each < math.inf or type(reports) is not int or reports < 1:
+        raise ValueError
+    return reports * Fraction(each)
+
+
+def head_path(key: Path, ledger: Path) -> Path:
+    """Return where the newest charge of ``ledger`` is told: beside its key file."""
+    return key.with_name(f"{key.name}.{ledger.name}.head")

@@ -1,0 +1,128 @@
+"""Charge the persons of a file before their reports are drawn: all of them, or none and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from metricdp.budget.store import normal_name
+from metricdp.data.readers.files import existing_file
+from metricdp.data.writing import Target, plain_cell
+from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from metricdp.budget.ledger import Ledger
+    from metricdp.data.readers.streams import TextSource
+    from metricdp.mechanism.mechanism import Mechanism
+
+
+class Batch(Protocol):
+    """Some rows of a file: a dataclass whose ``kept`` has the columns that were asked for, the person's last."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kept(self) -> Sequence[Sequence[Any]]: ...
+
+
+class Summary(Protocol):
+    """What was done with a file."""
+
+    persons: int | None
+
+
+B = TypeVar("B", bound=Batch)
+S = TypeVar("S", bound=Summary)
+
+
+class Persons:
+    """Counts the rows of each person while a file is read.
+
+    Parameters
+    ----------
+    column
+        The column (or property) with the persons' names. It is not handed on unless it is kept.
+    charged
+        What was charged before; the file must have the same persons with as many rows each.
+    """
+
+    def __init__(self, column: str, charged: Counter[str] | None = None) -> None:
+        self.column, self.rows_of = column, Counter[str]()
+        self._charged = charged
+
+    def counting(self, read: Callable[..., Iterator[B]]) -> Callable[..., Iterator[B]]:
+        """Return ``read``, which counts the persons and leaves their column out."""
+
+        def counted(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[B]:
+            if not are_places and self.column.strip().lower() == "id":
+                raise InputError(
+                    f"the column {self.column} names the true records, so it cannot name the persons: give another one"
+                )
+            for batch in read(source, mechanism, (*keep, self.column), are_places=are_places):
+                n_before = self.rows_of.total()
+                self.rows_of.update(
+                    self._name(values[-1], f"{source.path}, row {row}")
+                    for row, values in enumerate(batch.kept, start=n_before + 1)
+                )
+                yield replace(batch, kept=[values[:-1] for values in batch.kept])
+
+        return counted
+
+    def check(self) -> None:
+        """Check that exactly those rows were read that were charged."""
+        if self._charged is not None and self.rows_of != self._charged:
+            raise changed()
+
+    def _name(self, value: Any, where: str) -> str:
+        is_name = (isinstance(value, str) and value.strip()) or (isinstance(value, int) and not isinstance(value, bool))
+        if not is_name:
+            raise InputError(f"{where} has no person in {self.column!r}: give every row a name or a whole number")
+        return normal_name(plain_cell(str(value)))  # as it was before a table for spreadsheets was made of it
+
+
+def charged(
+    mechanism: Mechanism,
+    source: str | Path,
+    ledger: Ledger,
+    person: str,
+    write: Callable[..., S],
+) -> S:
+    """Rehearse, charge everyone in one transaction, and only then write; return what was written."""
+    before = _state_of(source)
+    first = Persons(person)
+    write(first, is_rehearsal=True)
+    if _state_of(source) != before:  # before anyone is charged
+        raise changed()
+    ledger.charge_many(mechanism, first.rows_of)
+    try:
+        summary = write(Persons(person, first.rows_of))
+    except InputError as error:
+        raise InputError(f"{error}. The {len(first.rows_of):,} persons stay charged: reports were drawn") from None
+    summary.persons = len(first.rows_of)
+    return summary
+
+
+def changed() -> InputError:
+    """Return the error for a file whose second reading was not as the first."""
+    return InputError("the file changed while it was read: nothing was written; copy it to where nobody writes it")
+
+
+@contextmanager
+def nowhere(path: str | Path, **_: object) -> Iterator[Target]:
+    """Yield a target that forgets all that is written."""
+    with Path(os.devnull).open("wb") as stream:
+        yield Target(path, stream)
+
+
+def _state_of(source: str | Path) -> tuple[int, int, int]:
+    status = existing_file(source).stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{source} is read twice to charge before drawing, and is no file: save it to a file first")
+    return status.st_ino, status.st_size, status.st_mtime_ns

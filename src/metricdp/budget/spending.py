@@ -1,0 +1,16 @@
+"""What a batch of reports spends, in plain words."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from metricdp.budget.ledger import round_up
+
+if TYPE_CHECKING:
+    from metricdp.mechanism.mechanism import Mechanism
+
+
+def budget(mechanism: Mechanism, n_reports: int) -> float:
+    """Give ``n_reports * epsilon``, rounded up: what fresh reports spend together if they are all of one holder."""
+    return round_up(n_reports * Fraction(mechanism.epsilon))

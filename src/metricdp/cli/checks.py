@@ -1,0 +1,47 @@
+"""What commands check before they work: files not to be overwritten, and records that look like people's data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from metricdp.cli.app import err
+from metricdp.data.people import publication_warning
+from metricdp.data.readers.files import is_there
+from metricdp.data.records import Records
+from metricdp.data.writing import check_writable, remove_leftovers
+from metricdp.errors import InputError
+from metricdp.report.tables import print_line
+
+TO_BE_MADE = ("--ledger", "--ledger-key", "the head of --ledger-key")  # taken even if they do not exist yet
+
+
+def check_targets(
+    targets: dict[str, Path | None], sources: dict[str, str | Path | None], *, may_be_streams: bool = False
+) -> None:
+    """Refuse files that cannot be written, and two options that name one file where one of them writes it.
+
+    What a killed process has left beside a target is removed.
+    """
+    taken = {
+        Path(path).resolve(): option
+        for option, path in sources.items()
+        if path is not None and (option in TO_BE_MADE or is_there(path))
+    }
+    for option, path in targets.items():
+        if path is None:
+            continue
+        check_writable(path, may_be_stream=may_be_streams)
+        remove_leftovers(path.resolve().parent)
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            raise InputError(f"{other} and {option} both name {path}: give {option} a file of its own")
+
+
+def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:
+    """Say on standard error if the records look like people's data; return the warnings."""
+    warning = publication_warning(records, columns=columns)
+    if warning is None:
+        return []
+    print_line(err, f"WARNING: {warning}")
+    return [warning]

@@ -1,0 +1,231 @@
+"""`metricdp evaluate`: what a mechanism costs, what an adversary learns, and how it compares."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.table import Column, Table
+from rich.text import Text
+
+from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.checks import check_targets
+from metricdp.data import read_matrix
+from metricdp.data.named import file_named
+from metricdp.data.writing import spreadsheet_cell, write_whole
+from metricdp.errors import InputError
+from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
+from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, Comparison, compare
+from metricdp.evaluate.guidance import guidance
+from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
+from metricdp.evaluate.utility import LEVELS, Utility, utility, weighted_quantiles
+from metricdp.report.tables import print_line, printable
+
+QUICK = "exponential,planar-laplace,uniform"
+
+
+@app.command("evaluate")
+def evaluate_command(
+    file: FileArgument,
+    against: Annotated[
+        str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or all; or none.")
+    ] = QUICK,
+    loss: Annotated[
+        str | None, typer.Option(help="travel | distance | a matrix file, if the file does not hold its loss.")
+    ] = None,
+    adversary_prior: Annotated[
+        str | None,
+        typer.Option(help="What the wrong adversary believes: uniform, or a file with one weight per record."),
+    ] = None,
+    per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each comparison that solves an LP.")] = TIME_LIMIT,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
+    check_targets(
+        {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
+    )
+    names = _names(against)
+    if not time_limit > 0:
+        raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
+    found = rebuild(file, loss=_loss(loss))
+    mechanism, problem = found.mechanism, found.problem
+    belief, belief_name = _belief(adversary_prior, found)
+    used = utility(mechanism, problem)
+    attacks = {"the true prior": attack(mechanism, problem)}
+    attacks[f"a wrong prior ({belief_name})"] = attack(mechanism, problem, belief=belief)
+    table = compare(mechanism, problem, names, time_limit=time_limit)
+    if per_record is not None:
+        write_whole(per_record, _per_record_csv(found, used).encode())
+    if as_json:
+        print_json(_fields(found, used, attacks, table, file))
+        return
+    _print_head(found, used)
+    _print_attacks(found, attacks)
+    _print_table(found, table)
+    if per_record is not None:
+        print_line(out, f"each record's expected loss was written to {per_record}")
+
+
+def _names(against: str) -> list[str]:
+    if against in ("all", "none"):
+        return list(BASELINES) if against == "all" else []
+    names = [name.strip() for name in against.split(",")]
+    unknown = [name for name in names if name not in BASELINES]
+    if unknown:
+        raise InputError(f"--against does not know {unknown[0]!r}: choose among {', '.join(BASELINES)}, all or none")
+    return names
+
+
+def _loss(loss: str | None) -> Any:
+    return loss if loss is None or loss in NAMED_LOSSES else read_matrix(file_named("--loss", loss, *NAMED_LOSSES))
+
+
+def _belief(choice: str | None, found: Rebuilt) -> tuple[Any, str]:
+    if choice is None:
+        return wrong_prior(found.problem)
+    if choice == "uniform":
+        return np.ones(found.problem.n_records), "uniform"
+    return read_matrix(file_named("--adversary-prior", choice, "uniform")).ravel(), "given"
+
+
+def _unit(found: Rebuilt) -> str:
+    return "km" if found.problem.records.kind == "places" and found.problem.loss_name != "given" else ""
+
+
+def _print_head(found: Rebuilt, used: Utility) -> None:
+    problem, unit = found.problem, _unit(found)
+    print_line(out, repr(found.mechanism))
+    print_line(out, f"Loss: {found.loss_source}.")
+    sentence = guidance(problem, found.mechanism)
+    if sentence is not None:
+        print_line(out, f"Note: {sentence}")
+    best = found.mechanism.optimality
+    bound = f"; lower bound as the file claims {best.lower_bound:.6g}" if best is not None and found.is_own_loss else ""
+    print_line(out, f"Expected loss {used.loss:.6g} {unit}".rstrip() + bound)
+    spread = weighted_quantiles(used.per_record, problem.records.prior, LEVELS)
+    worst = problem.records.ids[int(used.per_record.argmax())]
+    print_line(out, f"  by record: {_quantiles(spread)}; worst {used.per_record.max():.4g} ({worst})")
+    if used.distance_quantiles is None:
+        print_line(out, f"  distance to the report: not known for the metric {problem.metric.name!r} from this file")
+    else:
+        shown = _quantiles(used.distance_quantiles)
+        print_line(out, f"  distance to the report: mean {used.distance_mean:.4g}; {shown} ({problem.metric.name})")
+
+
+def _quantiles(values: dict[float, float]) -> str:
+    return ", ".join(f"{100 * level:g} % {value:.4g}" for level, value in values.items())
+
+
+def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
+    metric = distance_among_records(found.problem)
+    for name, one in attacks.items():
+        print_line(
+            out,
+            f"Adversary with {name}: guesses right with probability {one.right:.4g} (blind {one.blind_right:.4g})",
+        )
+        if metric is not None:
+            print_line(out, f"  is off by {one.error:.4g} on average (blind {one.blind_error:.4g}; {metric.name})")
+    if metric is None:
+        print_line(out, f"  distances among records are not known for the metric {found.problem.metric.name!r}")
+
+
+def _print_table(found: Rebuilt, comparison: Comparison) -> None:
+    titles = ("mechanism", "loss", "remapped", "error", "right", "tightest", "certified")
+    table = Table(
+        *(Column(title, no_wrap=True) for title in titles), box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+    for row in sorted(comparison.rows, key=lambda row: row.loss):
+        table.add_row(
+            Text(printable(row.name)),
+            f"{row.loss:.5g}",
+            f"{row.loss_after_remap:.5g}",
+            "–" if row.adversary_error is None else f"{row.adversary_error:.4g}",
+            f"{row.adversary_right:.4g}",
+            f"{row.tightest_epsilon:.4g}",
+            "yes" if row.certified else "NO",
+        )
+    out.print(table)
+    print_line(
+        out,
+        "  remapped: the loss after optimal remapping; error, right: of the adversary with the true prior; "
+        f"tightest: the least epsilon that holds; certified: at epsilon = {found.problem.epsilon:g}",
+    )
+    for row in comparison.rows:
+        if row.note:
+            print_line(out, f"  {row.name}: {row.note}")
+    for name, reason in comparison.unavailable.items():
+        print_line(out, f"  {name} could not be made: {reason}")
+    if len(comparison.rows) > 1:
+        print_line(out, _verdict(found, comparison))
+
+
+def _verdict(found: Rebuilt, comparison: Comparison) -> str:
+    if not comparison.better:
+        return "No certified mechanism of these costs less than this one."
+    names = ", ".join(f"{row.name} ({row.loss_after_remap:.6g} after remap)" for row in comparison.better)
+    reason = "" if found.is_own_loss else "; but this one was made for another loss"
+    return f"Certified and cheaper than this one: {names}{reason}."
+
+
+def _per_record_csv(found: Rebuilt, used: Utility) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["id", "prior", "expected_loss"])
+    records = found.problem.records
+    for name, prior, value in zip(records.ids, records.prior, used.per_record, strict=True):
+        writer.writerow([spreadsheet_cell(name), repr(float(prior)), repr(float(value))])
+    return text.getvalue()
+
+
+def _fields(
+    found: Rebuilt, used: Utility, attacks: dict[str, Attack], comparison: Comparison, file: Path
+) -> dict[str, Any]:
+    problem, best = found.problem, found.mechanism.optimality
+    true, wrong = attacks.values()
+    metric = distance_among_records(problem)
+    return {
+        "file": str(file),
+        "records": problem.n_records,
+        "outputs": problem.n_outputs,
+        "pairs": problem.graph.n_pairs,
+        "epsilon": problem.epsilon,
+        "eta": problem.eta,
+        "metric": problem.metric.name,
+        "certified": found.mechanism.certificate.privacy.certified,
+        "loss_source": found.loss_source,
+        "is_own_loss": found.is_own_loss,
+        "loss": used.loss,
+        "loss_after_remap": comparison.ours.loss_after_remap,
+        "claimed_loss": None if best is None else best.loss,
+        "claimed_lower_bound": None if best is None else best.lower_bound,
+        "loss_by_record": _by_level(weighted_quantiles(used.per_record, problem.records.prior, LEVELS)),
+        "worst_record": problem.records.ids[int(used.per_record.argmax())],
+        "distance_mean": used.distance_mean,
+        "distance": None if used.distance_quantiles is None else _by_level(used.distance_quantiles),
+        "adversary_metric": None if metric is None else metric.name,
+        "adversary": _attack_fields(true),
+        "adversary_with_wrong_prior": {"belief": list(attacks)[1], **_attack_fields(wrong)},
+        "comparison": [vars(row) for row in comparison.rows],
+        "unavailable": comparison.unavailable,
+        "better": [row.name for row in comparison.better],
+        "guidance": guidance(problem, found.mechanism),
+    }
+
+
+def _by_level(values: dict[float, float]) -> dict[str, float]:
+    return {f"{level:g}": value for level, value in values.items()}
+
+
+def _attack_fields(one: Attack) -> dict[str, Any]:
+    return {
+        "error": one.error,
+        "right": one.right,
+        "blind_error": one.blind_error,
+        "blind_right": one.blind_right,
+    }

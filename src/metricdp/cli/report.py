@@ -1,0 +1,87 @@
+"""`metricdp report`: the interactive page of a mechanism file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.checks import check_targets, warn_of_people
+from metricdp.data.named import named
+from metricdp.data.streets import StreetNetwork
+from metricdp.errors import FileFormatError, InputError
+from metricdp.evaluate.compare import BASELINES, check_names
+from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
+from metricdp.mechanism.files import load
+from metricdp.mechanism.mechanism import Mechanism
+from metricdp.report.convergence import read_trace
+from metricdp.report.explorer import QUICK, SourceFile, compared_with, write_explorer
+from metricdp.report.tables import print_line
+
+
+@app.command("report")
+def report(
+    file: FileArgument,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The page to write; by default FILE.html.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="The log that solve --trace wrote, to show how the bounds closed in.")
+    ] = None,
+    background: Annotated[
+        str | None,
+        typer.Option("--map", metavar="DATA", help="Draw the streets of DATA: road:gothenburg, GraphML, OSM PBF, CSV."),
+    ] = None,
+    streets: Annotated[
+        str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of the --map DATA.")
+    ] = None,
+    against: Annotated[
+        str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or none.")
+    ] = ",".join(QUICK),
+    as_json: JsonOption = False,
+) -> None:
+    """Write one HTML page that shows what a mechanism does, with both certificates; it works offline."""
+    page = file.with_suffix(".html") if output is None else output
+    check_targets({"--output": page}, {"FILE.mdp": file, "--trace": trace, "--map": background, "--streets": streets})
+    if streets is not None and background is None:
+        raise InputError(f"--streets {streets} goes with --map DATA: name the places that the streets join")
+    names = [] if against == "none" else [name.strip() for name in against.split(",")]
+    check_names(names)
+    log = [] if trace is None else read_trace(trace)
+    network = None if background is None else _streets(background, streets)
+    found = _rebuilt(file)
+    n_bytes = write_explorer(
+        page,
+        found.mechanism if isinstance(found, Rebuilt) else found,
+        problem=found.problem if isinstance(found, Rebuilt) else None,
+        is_own_loss=isinstance(found, Rebuilt) and found.is_own_loss,
+        compared=compared_with(found.problem, names) if isinstance(found, Rebuilt) else (),
+        trace=log,
+        streets=network,
+        file=SourceFile.of(file),
+    )
+    warnings = warn_of_people((found.mechanism if isinstance(found, Rebuilt) else found).records)
+    if as_json:
+        print_json({"file": str(page), "bytes": n_bytes, "warnings": warnings})
+    else:
+        print_line(out, f"{page} ({n_bytes / 1e6:.1f} MB): open it in a browser")
+
+
+def _rebuilt(file: Path) -> Rebuilt | Mechanism:
+    """Give the mechanism with its problem, or alone if its losses are not in the file and cannot be computed."""
+    mechanism = load(file)
+    try:
+        return rebuild(file)
+    except FileFormatError:
+        raise
+    except InputError:
+        return mechanism
+
+
+def _streets(background: str, streets: str | None) -> StreetNetwork:
+    network = named(background, streets=streets).streets
+    if network is None:
+        raise InputError(f"--map {background} has no streets: name a GraphML or OSM PBF file, or add --streets CSV")
+    return network

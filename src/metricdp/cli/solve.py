@@ -1,0 +1,239 @@
+"""`metricdp solve`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
+from metricdp.cli.checks import check_targets, warn_of_people
+from metricdp.data import read_matrix, read_rows
+from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.people import column_names
+from metricdp.data.writing import write_whole
+from metricdp.errors import InputError
+from metricdp.evaluate.guidance import guidance
+from metricdp.mechanism.files import save
+from metricdp.partition import PARTITIONERS
+from metricdp.problem import Problem
+from metricdp.report.tables import ProgressLine, print_line, print_result
+from metricdp.solve import METHODS, BendersOptions, Cluster, DirectOptions, Result, Status, solve
+from metricdp.solve.lp import ALGORITHMS
+
+
+@app.command("solve")
+def solve_command(
+    source: Annotated[
+        str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget per unit of distance (per km for places).")],
+    eta: Annotated[float | None, typer.Option(help="Records within this distance are neighbours.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
+    records: Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="How many outputs to draw, or a file of rows of the records.")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
+    prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="haversine | euclidean | manhattan | street; by default haversine for places, else euclidean."
+        ),
+    ] = None,
+    streets: Annotated[
+        str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
+    method: Annotated[str, typer.Option(help=" | ".join(METHODS))] = "auto",
+    partition: Annotated[
+        str | None, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}; k-m-dv by default.")
+    ] = None,
+    blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="For benders: best (the default) | textbook (the paper's plain form).")
+    ] = None,
+    gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
+    ] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(help="Gigabytes; a problem that would need more is refused at once.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="For --cluster: who may sign its certificates (.pem).")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="For --cluster: the certificate to show to it.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="For --cluster: that certificate's private key.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    lp: Annotated[
+        str | None, typer.Option(help=f"For direct: the LP algorithm, {' | '.join(ALGORITHMS)}; simplex by default.")
+    ] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="For direct: hand all mDP rows to the LP solver at once.")
+    ] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the best mechanism for DATA, certify it, and write it to a file."""
+    check_targets(
+        {"--output": output, "--trace": trace},
+        {
+            "DATA": source,
+            "--records": records,
+            "--outputs": outputs,
+            "--loss": loss,
+            "--prior": prior,
+            "--streets": streets,
+        },
+    )
+    seed = _whole(seed)
+    options = _method_options(
+        method,
+        benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
+        direct={"--lp": lp, "--all-rows": all_rows or None},
+        seed=seed,
+    )
+    all_records = named(source, streets=streets, seed=seed, memory_limit=memory_limit)
+    chosen_records = chosen(all_records, records, seed=seed, option="--records")
+    if prior is not None:
+        chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
+    problem = Problem(
+        chosen_records,
+        epsilon=epsilon,
+        eta=_eta(eta, source),
+        outputs=_outputs(outputs),
+        loss=_loss(loss),
+        metric=metric,
+        seed=seed,
+        memory_limit=memory_limit,
+    )
+    warnings = warn_of_people(all_records, columns=column_names(source))
+    with ProgressLine(err, "solving") as progress:
+        result = solve(
+            problem,
+            method=method,
+            gap=gap,
+            time_limit=time_limit,
+            threads=threads,
+            options=options,
+            cluster=_cluster(cluster, tls_ca, tls_cert, tls_key),
+            checkpoint=checkpoint,
+            resume=resume,
+            listener=progress,
+        )
+    if output is not None:
+        save(result.mechanism, output)
+    if trace is not None:
+        write_whole(trace, (result.trace.json_lines() + "\n").encode())
+    if as_json:
+        print_json({**solve_fields(result, output), "warnings": warnings})
+    else:
+        print_result(out, result)
+        advice = guidance(problem, result.mechanism)
+        if advice is not None:
+            print_line(out, advice)
+        if output is not None:
+            print_line(out, f"written to {output}")
+        if result.status is not Status.OPTIMAL:
+            print_line(err, f"the gap {gap:g} was not reached: {_remedy(result.status)}")
+    if output is None:
+        print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
+    if result.status is not Status.OPTIMAL:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
+    """Give what `--json` prints of a result."""
+    problem = result.problem
+    return {
+        "status": result.status.value,
+        "method": result.method,
+        "partition": None if result.partition is None else result.partition.name,
+        "blocks": None if result.partition is None else result.partition.n_blocks,
+        "records": problem.n_records,
+        "outputs": problem.n_outputs,
+        "pairs": problem.graph.n_pairs,
+        "components": problem.graph.n_components,
+        "epsilon": problem.epsilon,
+        "eta": problem.eta,
+        "lower_bound": result.lower_bound,
+        "loss": result.loss,
+        "gap": result.gap,
+        "certified": result.mechanism.certificate.privacy.certified,
+        "seconds": result.seconds,
+        "peak_mb": result.peak_mb,
+        "iterations": result.iterations,
+        "cuts": result.cuts,
+        "file": None if output is None else str(output),
+    }
+
+
+def _whole(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"--seed must be zero or more, got {seed}")
+    return seed
+
+
+def _eta(given: float | None, source: str) -> float:
+    reach = default_eta(source) if given is None else given
+    if reach is None:
+        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
+    return reach
+
+
+def _cluster(address: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> Cluster | None:
+    if address is None:
+        if (ca, cert, key) != (None, None, None):
+            raise InputError("--tls-ca, --tls-cert and --tls-key are for a cluster: name it with --cluster")
+        return None
+    return Cluster(address, ca=ca, cert=cert, key=key)
+
+
+def _method_options(method: str, *, benders: dict[str, Any], direct: dict[str, Any], seed: int) -> Any:
+    """Return the options of the chosen method; those that belong to another one are refused."""
+    for owner, given in (("benders", benders), ("direct", direct)):
+        named_ones = [flag for flag, value in given.items() if value is not None]
+        if named_ones and method != owner:
+            verb = "belong" if len(named_ones) > 1 else "belongs"
+            raise InputError(
+                f"{' and '.join(named_ones)} {verb} to --method {owner}, and the method is {method}: choose --method "
+                f"{owner}, or leave out what it alone takes"
+            )
+    if method == "direct":
+        return DirectOptions(algorithm=direct["--lp"] or "simplex", all_rows=bool(direct["--all-rows"]))
+    if method != "benders":
+        return None
+    preset = benders["--preset"] or "best"
+    if preset not in ("best", "textbook"):
+        raise InputError(f"unknown preset {preset!r}: choose best or textbook")
+    make = BendersOptions.textbook if preset == "textbook" else BendersOptions
+    return make(partition=benders["--partition"] or "k-m-dv", n_blocks=benders["--blocks"], seed=seed)
+
+
+def _outputs(choice: str | None) -> Any:
+    if choice is None:
+        return None
+    if re.fullmatch(r"[+-]?\d+", choice):
+        return int(choice)
+    return read_rows(file_named("--outputs", choice, "a whole number"))
+
+
+def _weights(prior: str, n: int) -> Any:
+    return [1.0] * n if prior == "uniform" else read_matrix(file_named("--prior", prior, "uniform")).ravel()
+
+
+def _loss(loss: str | None) -> Any:
+    if loss in (None, "travel", "distance"):
+        return loss
+    return read_matrix(file_named("--loss", str(loss), "travel", "distance"))
+
+
+def _remedy(status: Status) -> str:
+    if status is Status.FAILED:
+        return "more time would not help; try --method interior or auto, or accept a larger --gap"
+    return "give more time (--time-limit) or accept a larger --gap"

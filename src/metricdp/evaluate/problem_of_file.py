@@ -1,0 +1,198 @@
+"""The problem that a mechanism file belongs to: all but the loss is in every file, and the loss in some.
+
+Where a file has no losses, the usual ones are tried, and one is taken only if the table's expected loss under it is
+the figure that the file states. If none is, the caller must name the loss or be content with the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricdp.data.records import Records
+from metricdp.data.road import CITIES, road
+from metricdp.errors import InputError
+from metricdp.mechanism.files import load
+from metricdp.mechanism.mechanism import table_loss
+from metricdp.mechanism.scope import can_be_recomputed
+from metricdp.metric.distances import CoordinateMetric, Metric
+from metricdp.problem.loss import distance_loss, given_loss, travel_loss
+from metricdp.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.metric.distances import Pairs
+    from metricdp.metric.graph import MdpGraph
+
+SAME = 1e-9  # relative difference of two figures that are the same
+NAMED_LOSSES = ("travel", "distance")
+
+
+class StoredMetric(Metric):
+    """A metric of which the neighbour pairs are known; other distances only if coordinates or ``base`` give them."""
+
+    def __init__(self, name: str, graph: MdpGraph, base: Metric | None = None) -> None:
+        self.name, self.graph = name, graph
+        self.base = CoordinateMetric(name) if base is None and can_be_recomputed(name) else base
+
+    def __repr__(self) -> str:
+        return f"StoredMetric({self.name!r}, {self.graph.n_pairs} pairs)"
+
+    def pairs_within(self, records: Records, eta: float) -> Pairs:
+        near = self.graph.distances <= eta
+        return self.graph.pairs[near], self.graph.distances[near]
+
+    def to_rows(self, records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._known().to_rows(records, rows)
+
+    def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._known().to_points(records, points)
+
+    def _known(self) -> Metric:
+        if self.base is None:
+            raise InputError(
+                f"distances of the metric {self.name!r} beyond the neighbour pairs are not in the file: evaluate in "
+                "Python with the problem at hand, or use haversine, euclidean or manhattan"
+            )
+        return self.base
+
+
+@dataclass(frozen=True, eq=False)
+class Rebuilt:
+    """A mechanism, its problem, and in words where the loss comes from.
+
+    ``is_own_loss`` is False if the loss is a stand-in for the one that the mechanism was made for: then nobody can say
+    that it should be the best.
+    """
+
+    mechanism: Mechanism
+    problem: Problem
+    loss_source: str
+    is_own_loss: bool
+
+
+def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt:
+    """Load and certify a mechanism file, and give its problem.
+
+    ``loss`` is ``"travel"`` (100 destinations drawn with seed 0), ``"distance"``, or a matrix (N, K); by default the
+    file's own.
+    """
+    mechanism = load(path)
+    if loss is not None:
+        losses, name = _asked(mechanism, loss)
+        return Rebuilt(
+            mechanism, _problem(mechanism, losses, name), f"{name}, as asked for", _is_own(mechanism, losses)
+        )
+    if mechanism.losses is not None:
+        own = _problem(mechanism, mechanism.losses, mechanism.loss_name)
+        return Rebuilt(mechanism, own, f"{mechanism.loss_name}, from the file", True)
+    for name, make in _candidates(mechanism):
+        tried = _made(make)
+        if tried is not None and _is_own(mechanism, tried):
+            source = f"{name}, recognised: it gives the expected loss that the file states"
+            return Rebuilt(mechanism, _problem(mechanism, tried, name), source, True)
+    distances = _made(lambda: distance_loss(mechanism.records, mechanism.outputs, _metric(mechanism)))
+    if distances is None:
+        raise InputError(
+            f"{path} holds no losses, and for the metric {mechanism.metric!r} none can be computed: give the matrix "
+            "of losses"
+        )
+    source = (
+        "distance, IN PLACE OF the loss that it was made for, which the file does not hold: give its matrix of losses"
+    )
+    return Rebuilt(mechanism, _problem(mechanism, distances, "distance"), source, False)
+
+
+def with_graph(problem: Problem, graph: MdpGraph, epsilon: float) -> Problem:
+    """Give the same problem with other neighbour pairs and another budget."""
+    metric = StoredMetric("matrix", graph, problem.metric)
+    return Problem(
+        problem.records, epsilon=epsilon, eta=math.inf, outputs=_given(problem), loss=problem.loss, metric=metric
+    )
+
+
+def _problem(mechanism: Mechanism, losses: NDArray[np.float64], name: str, metric: Metric | None = None) -> Problem:
+    problem = Problem(
+        mechanism.records,
+        epsilon=mechanism.epsilon,
+        eta=mechanism.eta,
+        outputs=_given(mechanism),
+        loss=losses,
+        metric=_metric(mechanism) if metric is None else metric,
+    )
+    object.__setattr__(problem, "loss_name", name)  # a matrix alone has no name
+    return problem
+
+
+def _given(source: Problem | Mechanism) -> NDArray[np.int64] | NDArray[np.float64]:
+    return source.outputs.coordinates if source.outputs.rows is None else source.outputs.rows
+
+
+def _metric(mechanism: Mechanism) -> StoredMetric:
+    return StoredMetric(mechanism.metric, mechanism.graph)
+
+
+def _asked(mechanism: Mechanism, loss: str | ArrayLike) -> tuple[NDArray[np.float64], str]:
+    if not isinstance(loss, str):
+        return given_loss(loss, mechanism.records.n, mechanism.outputs.n), "given"
+    if loss not in NAMED_LOSSES:
+        raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix")
+    makers = [make for name, make in _candidates(mechanism) if name.split()[0] == loss]
+    return makers[0](), loss
+
+
+def _candidates(mechanism: Mechanism) -> list[tuple[str, Callable[[], NDArray[np.float64]]]]:
+    """Give the losses that mechanisms are usually made for; those that cannot be made raise."""
+    records, outputs, metric = mechanism.records, mechanism.outputs, _metric(mechanism)
+    found: list[tuple[str, Callable[[], NDArray[np.float64]]]] = []
+    city = _on_shipped_streets(records)
+    if city is not None:
+        found.append(("travel along the shipped streets", lambda: travel_loss(city, outputs, metric)))
+    found.append(("travel", lambda: travel_loss(records, outputs, metric)))
+    found.append(("distance", lambda: distance_loss(records, outputs, metric)))
+    return found
+
+
+def _made(make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    try:
+        losses = make()
+    except InputError:
+        return None
+    return losses if np.isfinite(losses).all() else None
+
+
+def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
+    """Say whether the table's expected loss is the one that the file states."""
+    if mechanism.optimality is None:
+        return False
+    # only the costs matter here: under the name of a matrix the pairs are not counted again
+    problem = _problem(mechanism, losses, "given", StoredMetric("matrix", mechanism.graph))
+    loss = table_loss(mechanism.table, problem)
+    return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME)
+
+
+def _on_shipped_streets(records: Records) -> Records | None:
+    """Give the records with their streets if they are intersections of a shipped city; None if not."""
+    if records.name not in CITIES:
+        return None
+    city = road(records.name)
+    row_of = {name: row for row, name in enumerate(city.ids)}
+    rows = [row_of.get(name, -1) for name in records.ids]
+    if min(rows) < 0 or not np.array_equal(city.coordinates[rows], records.coordinates):
+        return None
+    return Records(
+        records.coordinates,
+        ids=records.ids,
+        prior=records.prior,
+        name=records.name,
+        streets=city.streets,
+        street_nodes=np.array(rows),
+    )

@@ -1,0 +1,395 @@
+"""Ledgers at their edges: the head file, the first charge, locks that are let go in time, and what is written where."""
+
+import fcntl
+import math
+import os
+import sqlite3
+import stat
+import threading
+import time
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from metricdp.budget import store
+from metricdp.budget.chain import Chain, Head
+from metricdp.budget.charges import LEDGER, _amount_of_version_1
+from metricdp.budget.ledger import BudgetExceededError, Ledger, _as_limit
+from metricdp.budget.memoized import ANSWERS, Memoized
+from metricdp.budget.store import SqliteFile, check_options, secret_of
+from metricdp.data import Records, grid
+from metricdp.errors import Faults, FileFormatError, InputError
+from metricdp.mechanism.baselines import exponential
+from metricdp.problem import Problem
+
+KEY = b"a key of 32 bytes for the tests."
+LINK = bytes(range(32))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    return exponential(Problem(grid(3, 3), epsilon=0.5, eta=1.0))
+
+
+def rows_of(path, query):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+# the head file
+
+
+@pytest.fixture
+def head(tmp_path):
+    return Head(tmp_path / "head", Chain(KEY), "a ledger")
+
+
+def test_a_head_has_two_slots_that_are_written_in_turn(head):
+    """The first write fills the first 256 bytes; each later one takes the slot that is older."""
+    assert head.read() is None
+    head.write(0, LINK)
+    assert head.path.stat().st_size == 256
+    assert head.read() == (0, LINK)
+    first = head.path.read_bytes()
+    head.write(1, LINK[::-1])
+    both = head.path.read_bytes()
+    assert (len(both), both[:256]) == (512, first)
+    assert head.read() == (1, LINK[::-1])
+    head.write(2, LINK)
+    assert head.path.read_bytes()[256:] == both[256:]
+    assert head.read() == (2, LINK)
+    assert stat.S_IMODE(head.path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("n_charges", [4, 5])
+def test_a_head_is_never_put_back(head, n_charges):
+    head.write(5, LINK)
+    before = head.path.read_bytes()
+    head.write(n_charges, LINK[::-1])
+    assert head.path.read_bytes() == before
+
+
+def test_a_head_is_written_by_one_process_at_a_time(head):
+    head.write(1, LINK)
+    with head.path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        other = threading.Thread(target=head.write, args=(2, LINK))
+        other.start()
+        other.join(0.2)
+        assert other.is_alive()
+        assert file.read().count(b"a ledger") == 1
+    other.join(10.0)
+    assert head.read() == (2, LINK)
+
+
+def test_a_copy_from_before_the_first_charge_is_refused(path, tmp_path):
+    """One charge that the head knows and the ledger does not is one too few."""
+    key = tmp_path / "key"
+    Ledger(path, limit=1.0, key=key)
+    empty = path.read_bytes()
+    Ledger(path, limit=1.0, key=key).charge("Ana", 0.5)
+    path.write_bytes(empty)
+    with pytest.raises(FileFormatError, match="it has 0 charges, but .* tells of 1"):
+        Ledger(path, limit=1.0, key=key)
+
+
+# opening
+
+
+def test_what_must_exist_makes_nothing_when_it_does_not(path, tmp_path, mechanism):
+    for opened in (
+        lambda: Ledger(path, limit=1.0, key=tmp_path / "key", must_exist=True),
+        lambda: Memoized(mechanism, path, key=tmp_path / "key", must_exist=True),
+    ):
+        with pytest.raises(InputError):
+            opened()
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_memory_and_its_key_are_made_together(path, tmp_path, mechanism):
+    key = tmp_path / "key"
+    memory = Memoized(mechanism, path, key=key)
+    answer = memory.perturb("Ana", mechanism.records.ids[0])
+    assert len(key.read_bytes()) == 32
+    assert Memoized(mechanism, path, key=key).perturb("Ana", mechanism.records.ids[0]) == answer
+    key.unlink()
+    with pytest.raises(InputError, match="key file .* cannot be used"):
+        Memoized(mechanism, path, key=key)
+    assert not key.exists()
+
+
+def test_an_existing_ledger_is_opened_with_its_own_limit_only(path):
+    Ledger(path, limit=1.0)
+    with pytest.raises(InputError, match="has the limit 1.*not 2"):
+        Ledger(path, limit=2.0, must_exist=True)
+    assert Ledger(path, must_exist=True).limit == 1
+    with pytest.raises(InputError, match="limit"):
+        Ledger(path.with_name("new.db"))
+
+
+def test_every_kind_of_file_has_its_own_mark(path, tmp_path, mechanism):
+    """Other programs and later versions tell our files by these numbers."""
+    Ledger(path, limit=1.0)
+    Memoized(mechanism, tmp_path / "answers.db")
+    marks = [
+        tuple(rows_of(file, f"PRAGMA {name}")[0][0] for name in ("application_id", "user_version"))
+        for file in (path, tmp_path / "answers.db")
+    ]
+    assert marks == [(int.from_bytes(b"mdpL"), 2), (int.from_bytes(b"mdpM"), 1)]
+    assert (LEDGER.version, ANSWERS.version) == (2, 1)
+    assert len(dict(rows_of(path, "SELECT name, value FROM settings"))["name"]) == 16
+
+
+def test_a_file_that_becomes_another_kind_is_noticed_while_it_is_in_use(path):
+    ledger = Ledger(path, limit=1.0)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 3")
+    for use in (lambda: ledger.spent("Ana"), lambda: ledger.charge("Ana", 0.1)):
+        with pytest.raises(FileFormatError, match="has version 3"):
+            use()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    for use in (lambda: ledger.spent("Ana"), lambda: ledger.charge("Ana", 0.1)):
+        with pytest.raises(FileFormatError, match="has version 1"):
+            use()
+
+
+def test_only_version_1_is_upgraded_and_only_where_it_can_be(path):
+    calls = []
+    options = {"kind": LEDGER, "settings": {"key": ""}, "timeout": 1.0}
+    SqliteFile(path, **options, upgrade=lambda *_: calls.append("new"))
+    SqliteFile(path, **options, upgrade=lambda *_: calls.append("same"))
+    assert calls == []
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(FileFormatError, match="has version 1"):
+        SqliteFile(path, **options)
+    SqliteFile(path, **options, upgrade=lambda *_: calls.append("old"))
+    assert calls == ["old"]
+    assert rows_of(path, "PRAGMA user_version") == [(2,)]
+
+
+def test_the_faster_of_two_that_make_a_file_wins(path, monkeypatch):
+    real = os.link
+
+    def slow(source, target):
+        monkeypatch.setattr(os, "link", real)
+        Ledger(path, limit=1.0).charge("Ana", 0.5)
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", slow)
+    assert Ledger(path, limit=1.0).spent("Ana") == 0.5
+    assert [file.name for file in path.parent.iterdir()] == ["budget.db"]
+
+
+def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
+    """The folder is synchronised after the file got its name; SQLite's strictest setting is in force throughout."""
+    synced = []
+    monkeypatch.setattr(store, "_sync_folder", synced.append)
+    statements = []
+    real = sqlite3.connect
+
+    def connect(*words, **options):
+        connection = real(*words, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    ledger = Ledger(path, limit=1.0)
+    assert synced == [path.parent]
+    assert statements[0] == "PRAGMA synchronous = EXTRA"
+    statements.clear()
+    ledger.charge("Ana", 0.5)
+    begins = [at for at, text in enumerate(statements) if text.startswith("BEGIN")]
+    assert begins
+    for at in begins:  # each in a connection of its own; then a read, which takes the lock
+        assert statements[at - 2 : at] == ["PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON"]
+        assert statements[at + 1] == "PRAGMA application_id"
+
+
+# waiting
+
+
+def hold(path, seconds):
+    """Lock the file now and let it go after so many seconds."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("BEGIN EXCLUSIVE")
+
+    def release():
+        time.sleep(seconds)
+        connection.close()
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    return thread
+
+
+def test_a_lock_that_is_let_go_in_time_is_waited_for(path):
+    ledger = Ledger(path, limit=1.0, timeout=20.0)
+    thread = hold(path, 0.5)
+    begin = time.monotonic()
+    assert ledger.charge("Ana", 0.5) == 0.5
+    assert 0.3 < time.monotonic() - begin < 10.0
+    thread.join()
+
+
+def test_while_waiting_others_may_work(path):
+    """No lock of this process is held while it waits for another one, and it waits for short times only."""
+    assert 0 < store.WAIT_AT_ONCE < 1
+    ledger = Ledger(path, limit=1.0)
+    thread = hold(path, 0.4)
+    waiting = threading.Thread(target=ledger.charge, args=("Ana", 0.5))
+    waiting.start()
+    time.sleep(0.15)
+    assert store.between_forks.acquire(timeout=0.3)
+    store.between_forks.release()
+    for one in (thread, waiting):
+        one.join()
+    assert ledger.spent("Ana") == 0.5
+
+
+# what is charged
+
+
+def test_a_change_of_the_limit_is_a_line_of_nobody(path):
+    ledger = Ledger(path, limit=1.0)
+    ledger.charge("Ana", 0.5, reports=2)
+    ledger.change_limit(Fraction(3, 2))
+    assert rows_of(path, "SELECT holder, reports, subject, spent FROM charges") == [
+        ("Ana", 2, "", "1"),
+        ("", 0, "", "0"),
+    ]
+    assert ledger.holders() == ["Ana"]
+    assert ledger.check() == 2
+
+
+@pytest.mark.parametrize(("thousandths", "is_hinted"), [(999, True), (1000, False), (2000, False)])
+def test_the_hint_at_rounding_is_for_a_millionth_of_a_millionth(thousandths, is_hinted):
+    error = BudgetExceededError("Ana", Fraction(1), Fraction(thousandths, 10**15), Fraction(1))
+    assert ("n * Fraction(epsilon)" in str(error)) == is_hinted
+
+
+@pytest.mark.parametrize("limit", [None, 0, -1.0, math.nan, True, "1"])
+def test_limits_that_cannot_be_are_told_with_all_other_faults(path, limit):
+    with pytest.raises(InputError, match="2 faults.*key must be.*limit must be"):
+        Ledger(path, limit=limit, key=b"short")
+    assert not path.exists()
+
+
+def test_points_without_protection_are_not_drawn_unless_asked_for(path):
+    records = Records([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0]], kind="vectors")
+    lonely = exponential(Problem(records, epsilon=0.5, eta=1.5))
+    ledger = Ledger(path, limit=10.0)
+    with pytest.raises(InputError, match="protect"):
+        ledger.perturb_points(lonely, "Ana", [[9.0, 9.0]], limit=0.5)
+    assert len(ledger.perturb_points(lonely, "Ana", [[9.0, 9.0]], limit=0.5, allow_unprotected=True).ids) == 1
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "reports"),
+    [("inf", 1), ("nan", 1), ("-0x1p+0", 1), ("0x0p+0", 1), ("0x1p-1", 0), ("0x1p-1", -1)]
+    + [("0x1p-1", reports) for reports in (True, 1.0, "1", None)],
+)
+def test_charges_of_version_1_that_cannot_be(epsilon, reports):
+    with pytest.raises(ValueError, match="^$"):
+        _amount_of_version_1(epsilon, reports)
+
+
+def test_charges_of_version_1():
+    assert _amount_of_version_1("0x1p-1", 3) == Fraction(3, 2)
+    assert _amount_of_version_1("0x1p-1", 1) == Fraction(1, 2)
+
+
+# options
+
+
+@pytest.mark.parametrize("size", [16, 17, 4096])
+def test_keys_of_sixteen_to_4096_bytes(tmp_path, size):
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * size)
+    key.chmod(0o600)
+    assert secret_of(key, can_make=False) == b"k" * size
+
+
+@pytest.mark.parametrize("size", [0, 15, 4097])
+def test_keys_that_are_too_short_or_too_long(tmp_path, size):
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * size)
+    key.chmod(0o600)
+    with pytest.raises(InputError, match="16 to 4096 secret bytes"):
+        secret_of(key, can_make=True)
+
+
+@pytest.mark.parametrize("mode", [0o601, 0o610, 0o602, 0o640])
+def test_keys_that_others_can_use_are_refused(tmp_path, mode):
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(mode)
+    with pytest.raises(InputError, match="chmod 600"):
+        secret_of(key, can_make=False)
+
+
+@pytest.mark.parametrize(("key", "got"), [(b"k" * 15, "15 bytes"), ("k" * 40, "str"), (7, "int")])
+def test_a_key_that_cannot_be_is_told_by_its_size_or_type(path, key, got):
+    with pytest.raises(InputError, match=f"got {got}$"):
+        Ledger(path, limit=1.0, key=key)
+
+
+@pytest.mark.parametrize("holder", ["a\ud800", "\udfffb", "a\udabcb"])
+def test_names_that_no_file_can_hold(path, holder):
+    with pytest.raises(InputError, match="written as UTF-8"):
+        Ledger(path, limit=1.0).charge(holder, 0.1)
+
+
+@pytest.mark.parametrize("holder", ["\ud7ff", "\ue000"])
+def test_names_at_the_edge_of_what_a_file_can_hold(path, holder):
+    assert Ledger(path, limit=1.0).charge(holder, 0.5) == 0.5
+
+
+def test_a_new_key_is_on_the_disk_before_it_is_used(tmp_path, monkeypatch):
+    events = []
+    real = os.fsync
+
+    def fsync(handle):
+        events.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        events.append(os.fstat(handle).st_size)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    key = tmp_path / "key"
+    assert secret_of(key, can_make=True) == key.read_bytes()
+    assert events[:3] == [str(key), 32, str(tmp_path)]
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("denied", ["file", "file for reading", "folder"])
+def test_what_cannot_be_written_is_refused(path, monkeypatch, denied):
+    Ledger(path, limit=1.0)
+
+    def access(asked, mode):
+        if denied == "file for reading":
+            return not (asked == path and mode & os.R_OK)
+        return asked != (path if denied == "file" else path.parent)
+
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(InputError, match="permission denied"):
+        Ledger(path, limit=1.0)
+
+
+def test_numbers_of_numpy_are_options_too():
+    faults = Faults("the options")
+    check_options(KEY, np.float64(1.0), faults)
+    check_options(b"k" * 16, 0, faults)
+    assert _as_limit(np.float64(0.5), faults) == Fraction(1, 2)
+    faults.raise_if_any()
+    check_options(b"k" * 15, -0.001, faults)
+    with pytest.raises(InputError, match="2 faults"):
+        faults.raise_if_any()
