@@ -8,7 +8,7 @@ from tests.conftest import DATASETS, rome_problem, small_problem
 
 import metricdp as mdp
 from metricdp.errors import SolverError
-from metricdp.solve.components import Component
+from metricdp.solve.component import Component
 from metricdp.solve.solvers.columns import best_combination
 from metricdp.solve.solvers.columns.kernels import starting_columns
 from metricdp.solve.solvers.columns.master import ColumnMaster

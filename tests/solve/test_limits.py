@@ -22,7 +22,7 @@ from metricdp.mechanism.certify import TOTAL, check_privacy
 from metricdp.metric import closure, sparsify, thin
 from metricdp.report.tables import ProgressLine
 from metricdp.solve.by_component import Found
-from metricdp.solve.components import Component
+from metricdp.solve.component import Component
 from metricdp.solve.contract import Ended
 from metricdp.solve.ending import Ending
 from metricdp.solve.forecast import Forecast

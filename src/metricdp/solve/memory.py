@@ -1,7 +1,7 @@
 """How much memory each method takes, counted before it begins, and how much it may take.
 
-Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair, of
-which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. What comes on top:
+Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair,
+of which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. What comes on top:
 
 - ``interior``: a *prediction*. The factors' entries are counted in the order of elimination.
 - ``first-order``, and ``auto`` until it hands over: a *prediction*. Iterations have as many edges as their budget

@@ -14,7 +14,7 @@ from tests.mechanism.independent import exp_bounds
 from metricdp.errors import SolverError
 from metricdp.metric import MdpGraph
 from metricdp.solve.bounds import RowDuals, lower_bound
-from metricdp.solve.components import Component
+from metricdp.solve.component import Component
 from metricdp.solve.executor import workers
 from metricdp.solve.solvers.firstorder import bounds, polish
 from metricdp.solve.solvers.firstorder.bounds import certified_bound, most_violated, unit_duals

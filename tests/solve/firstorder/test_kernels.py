@@ -9,7 +9,7 @@ from tests.solve.firstorder.reference import level_of, mixed
 
 import metricdp as mdp
 from metricdp.metric import MdpGraph, closure
-from metricdp.solve.components import Component
+from metricdp.solve.component import Component
 from metricdp.solve.solvers.firstorder import iterate, kernels
 from metricdp.solve.solvers.firstorder.iterate import Iteration, bits_of
 from metricdp.solve.solvers.firstorder.network import Network

@@ -16,7 +16,7 @@ from tests.conftest import small_problem
 import metricdp as mdp
 from metricdp.errors import FileFormatError
 from metricdp.solve.checkpoint import Checkpoint
-from metricdp.solve.components import Component
+from metricdp.solve.component import Component
 from metricdp.solve.solvers.firstorder import iterate
 from metricdp.solve.solvers.firstorder.bounds import certified_bound
 from metricdp.solve.solvers.firstorder.loop import Progress
