@@ -366,8 +366,79 @@ def test_a_new_key_is_on_the_disk_before_it_is_used(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     key = tmp_path / "key"
     assert secret_of(key, can_make=True) == key.read_bytes()
-    assert events[:3] == [str(key), 32, str(tmp_path)]
+    assert Path(events[0]).parent == tmp_path
+    assert events[1:3] == [32, str(tmp_path)]
+    assert list(tmp_path.iterdir()) == [key]
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_a_key_is_seen_whole_or_not_at_all(tmp_path, monkeypatch):
+    """Half a key would be refused with the advice to make another one, while its maker goes on to use it."""
+    key, seen = tmp_path / "key", []
+    real = os.fsync
+
+    def fsync(handle):
+        if os.fstat(handle).st_size == 32:
+            seen.append(key.exists())
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    secret_of(key, can_make=True)
+    assert seen == [False]
+
+
+def test_the_faster_of_two_that_make_a_key_wins(tmp_path, monkeypatch):
+    key, real, found = tmp_path / "key", os.link, []
+
+    def slow(source, target):
+        monkeypatch.setattr(os, "link", real)
+        found.append(secret_of(key, can_make=True))
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", slow)
+    found.append(secret_of(key, can_make=True))
+    assert found == [key.read_bytes()] * 2
+    assert list(tmp_path.iterdir()) == [key]
+
+
+def test_many_that_make_one_key_at_once_all_get_it(tmp_path):
+    key, found, start = tmp_path / "key", [], threading.Barrier(8)
+
+    def make():
+        start.wait()
+        found.append(secret_of(key, can_make=True))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [key.read_bytes()] * 8
+
+
+def test_a_key_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
+    def fail(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(InputError, match=r"cannot be used \(No space left on device\): nothing was granted"):
+        secret_of(tmp_path / "key", can_make=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_another_process_makes_just_now_is_not_missed(path, tmp_path, monkeypatch):
+    """Its head appears between two looks: the ledger was there before it, and is opened, not called lost."""
+    key, real = tmp_path / "key", Path.exists
+
+    def exists(self, **more):
+        answer = real(self, **more)
+        if self == path:
+            monkeypatch.setattr(Path, "exists", real)
+            Ledger(path, limit=1.0, key=key).charge("Ana", 0.5)
+        return answer
+
+    monkeypatch.setattr(Path, "exists", exists)
+    assert Ledger(path, limit=1.0, key=key).spent("Ana") == 0.5
 
 
 @pytest.mark.parametrize("denied", ["file", "file for reading", "folder"])

@@ -16,7 +16,7 @@ from metricdp.data.people import publication_warning
 from metricdp.data.readers.files import is_there
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, remove_leftovers
-from metricdp.errors import InputError
+from metricdp.errors import InputError, MetricDPError
 from metricdp.report.tables import print_line
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
@@ -88,7 +88,23 @@ def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str
 
 def print_json(fields: dict[str, Any]) -> None:
     """Print one object on one line."""
-    sys.stdout.write(json.dumps({k: _jsonable(v) for k, v in fields.items()}) + "\n")
+    write_out(json.dumps({k: _jsonable(v) for k, v in fields.items()}) + "\n")
+
+
+def write_out(text: str) -> None:
+    """Write ``text`` to standard output, now: what it does not take is an error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise lost_output(error) from None
+
+
+def lost_output(error: OSError) -> MetricDPError:
+    """Return the error for a standard output that takes nothing: a full disk, a closed pipe."""
+    return MetricDPError(
+        f"standard output cannot be written ({error.strerror}): name a place that has room and stays open"
+    )
 
 
 def _jsonable(value: Any) -> Any:

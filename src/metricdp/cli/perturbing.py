@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, check_targets, err, out, print_json, write_out
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
@@ -221,7 +221,7 @@ def _print_reports(mechanism: Mechanism, ids: list[str], *, allow_unprotected: b
         print_json({"reports": reports, "epsilon": mechanism.epsilon})
     else:
         shown = map(printable, reports) if sys.stdout.isatty() else reports
-        sys.stdout.write("".join(f"{report}\n" for report in shown))
+        write_out("".join(f"{report}\n" for report in shown))
 
 
 def _answer(

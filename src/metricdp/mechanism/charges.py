@@ -63,9 +63,10 @@ class Charges:
         timeout: float,
     ) -> None:
         place = Path(path).resolve()
-        is_new = not place.exists() and not must_exist
         head = head_path(key, place) if isinstance(key, Path) else None
-        if is_new and head is not None and head.exists() and not new_head:
+        had_head = head is not None and head.exists()  # looked for first: another process makes the ledger before it
+        is_new = not place.exists() and not must_exist
+        if is_new and had_head and not new_head:
             raise InputError(
                 f"{place} does not exist, but {head} tells of its charges: put the ledger back; new_head=True begins "
                 "with nothing spent"

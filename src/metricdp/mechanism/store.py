@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metricdp.data.writing import write_new
 from metricdp.errors import Faults, FileFormatError, InputError, MetricDPError
 
 if TYPE_CHECKING:
@@ -283,12 +284,8 @@ def secret_of(key: bytes | Path | None, *, can_make: bool) -> bytes | None:
 
 
 def _make_key(path: Path) -> None:
-    with suppress(FileExistsError):  # another process was faster
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(NEW_KEY_BYTES))
-            file.flush()
-            os.fsync(handle)
+    with suppress(FileExistsError):  # another process was faster: its key is whole
+        write_new(path, secrets.token_bytes(NEW_KEY_BYTES))
         _sync_folder(path.parent)
 
 
