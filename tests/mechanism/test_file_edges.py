@@ -78,6 +78,12 @@ def test_a_header_that_ends_with_the_file_is_read_and_one_byte_more_is_not(tmp_p
     assert "cut short (16 bytes)" in refusal(_read_header, short)
 
 
+@pytest.mark.parametrize("text", [b"[]", b"7", b'"table"', b"null"])
+def test_a_header_is_a_table(tmp_path, text):
+    (tmp_path / "m.mdp").write_bytes(struct.pack("<Q", len(text)) + text)
+    assert "its header is not a table of tensors" in refusal(mdp.load, tmp_path / "m.mdp")
+
+
 @pytest.mark.parametrize("size", range(9))
 def test_files_without_a_header(tmp_path, size):
     (tmp_path / "m.mdp").write_bytes(b"\0" * size)
@@ -127,6 +133,18 @@ def test_tensors_are_as_they_must_be(path, name, change, part):
     assert name in header
     header[name] |= change
     assert part in refusal(_map_tensors, path, header, offset)
+
+
+def test_tensors_are_those_that_a_mechanism_has(path):
+    header, _, offset = header_of(path)
+    known = "distances, outputs, pairs, prior, records, table"
+    for name in known.split(", "):
+        rest = {key: value for key, value in header.items() if key not in (name, "losses")}
+        assert f"has the tensors {', '.join(sorted(rest))}, expected {known}" in refusal(
+            _map_tensors, path, rest, offset
+        )
+    more = header | {"more": header["prior"]}
+    assert f"has the tensors {', '.join(sorted(more))}, expected {known}" in refusal(_map_tensors, path, more, offset)
 
 
 @pytest.mark.parametrize("by", [-1, 1])

@@ -22,7 +22,7 @@ from metricdp.mechanism.chain import Chain, Head
 from metricdp.mechanism.charges import LEDGER, _amount_of_version_1
 from metricdp.mechanism.ledger import BudgetExceededError, Ledger, _as_limit
 from metricdp.mechanism.memoize import ANSWERS, Memoized
-from metricdp.mechanism.store import SqliteFile, check_options, secret_of
+from metricdp.mechanism.store import Kind, LedgerError, SqliteFile, _has_begun, check_options, secret_of
 from metricdp.problem import Problem
 
 KEY = b"a key of 32 bytes for the tests."
@@ -88,6 +88,31 @@ def test_a_head_is_written_by_one_process_at_a_time(head):
         assert file.read().count(b"a ledger") == 1
     other.join(10.0)
     assert head.read() == (2, LINK)
+
+
+def test_a_head_that_cannot_be_read_or_written_grants_nothing(head):
+    head.path.mkdir()
+    with pytest.raises(LedgerError, match=r"head cannot be read \(Is a directory\): nothing was granted"):
+        head.read()
+    with pytest.raises(LedgerError, match=r"\(Is a directory\): a charge may be recorded, but nothing was granted"):
+        head.write(1, LINK)
+
+
+def test_a_head_is_not_written_through_a_link(head):
+    other = head.path.with_name("elsewhere")
+    other.write_bytes(b"")
+    head.path.symlink_to(other)
+    with pytest.raises(LedgerError, match="cannot be written"):
+        head.write(1, LINK)
+    assert other.read_bytes() == b""
+
+
+def test_a_head_is_written_where_links_cannot_be_told(head, monkeypatch):
+    """Windows has no flag for it."""
+    monkeypatch.delattr(os, "O_NOFOLLOW")
+    head.write(0, LINK)
+    head.write(1, LINK)
+    assert head.read() == (1, LINK)
 
 
 def test_a_copy_from_before_the_first_charge_is_refused(path, tmp_path):
@@ -213,6 +238,21 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     for at in begins:  # each in a connection of its own; then a read, which takes the lock
         assert statements[at - 2 : at] == ["PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON"]
         assert statements[at + 1] == "PRAGMA application_id"
+
+
+def test_tables_that_cannot_be_made_leave_nothing(path):
+    twice = Kind(application_id=1, version=1, schema=(store.SETTINGS,))
+    with pytest.raises(FileFormatError, match="table settings already exists; nothing was granted"):
+        SqliteFile(path, kind=twice, settings={"key": ""}, timeout=1.0)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_transaction_that_could_not_begin_is_not_taken_for_one(path):
+    Ledger(path, limit=1.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert _has_begun(connection, "BEGIN")
+        with pytest.raises(sqlite3.OperationalError, match="inside a transaction"):
+            _has_begun(connection, "BEGIN")
 
 
 # waiting

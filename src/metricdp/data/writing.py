@@ -105,6 +105,12 @@ def write_new(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def lock(stream: IO[bytes]) -> None:
+    """Wait until no other process has locked the file, and lock it until it is closed; nothing where there are no locks."""
+    if fcntl is not None:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+
+
 def stream_number(path: str | Path) -> int | None:
     """Return the number of the open stream that ``path`` names, also through links; None for a file.
 
@@ -178,11 +184,9 @@ def _temporary(place: Path, mode: int) -> tuple[Path, IO[bytes]]:
     while True:
         temporary = place.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
         stream = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
-        if fcntl is None:
-            return temporary, stream
         with suppress(OSError):  # a file system without locks: whoever looks for leftovers cannot lock it either
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        if os.fstat(stream.fileno()).st_nlink:
+            lock(stream)
+        if fcntl is None or os.fstat(stream.fileno()).st_nlink:
             return temporary, stream
         stream.close()  # taken for a leftover before it was locked
 
