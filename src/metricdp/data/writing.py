@@ -106,7 +106,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def lock(stream: IO[bytes]) -> None:
-    """Wait until no other process has locked the file, and lock it until it is closed; nothing where there are no locks."""
+    """Wait until no other process has locked the file, and lock it until it is closed; without locks, do nothing."""
     if fcntl is not None:
         fcntl.flock(stream, fcntl.LOCK_EX)
 
