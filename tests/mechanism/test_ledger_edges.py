@@ -10,11 +10,13 @@ import time
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from metricdp.data import Records, grid
+from metricdp.data.writing import TEMPORARY
 from metricdp.errors import Faults, FileFormatError, InputError
 from metricdp.mechanism import store
 from metricdp.mechanism.baselines import exponential
@@ -202,6 +204,52 @@ def test_only_version_1_is_upgraded_and_only_where_it_can_be(path):
     assert rows_of(path, "PRAGMA user_version") == [(2,)]
 
 
+def test_a_kind_in_its_first_version_is_not_upgraded(path):
+    first = Kind(application_id=7, version=1, schema=())
+    for _ in range(2):
+        SqliteFile(path, kind=first, settings={"key": ""}, timeout=1.0, upgrade=lambda *_: pytest.fail("upgraded"))
+
+
+def test_a_file_that_another_process_upgrades_meanwhile_is_upgraded_once(path):
+    calls = []
+    options = {"kind": LEDGER, "settings": {"key": ""}, "timeout": 1.0}
+    SqliteFile(path, **options)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+
+    class Slow(SqliteFile):
+        def _check_key(self, connection, settings):
+            super()._check_key(connection, settings)
+            connection.execute("COMMIT")
+            SqliteFile(path, **options, upgrade=lambda *_: calls.append("faster"))
+            connection.execute("BEGIN")
+
+    Slow(path, **options, upgrade=lambda *_: calls.append("slower"))
+    assert calls == ["faster"]
+
+
+def test_what_a_killed_maker_leaves_is_known_as_a_leftover(path, monkeypatch):
+    names, real = [], os.link
+
+    def link(source, target):
+        names.append(Path(source).name)
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    Ledger(path, limit=1.0, key=path.with_name("key"))
+    assert len(names) == 2
+    assert all(TEMPORARY.fullmatch(name) for name in names)
+
+
+def test_no_file_stays_open(path):
+    def n_open():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = n_open()
+    Ledger(path, limit=1.0, key=path.with_name("key")).charge("Ana", 0.5)
+    assert n_open() == before
+
+
 def test_the_faster_of_two_that_make_a_file_wins(path, monkeypatch):
     real = os.link
 
@@ -279,6 +327,48 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(path):
     assert ledger.charge("Ana", 0.5) == 0.5
     assert 0.3 < time.monotonic() - begin < 10.0
     thread.join()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Clocks that stand still unless told otherwise, and sleeps that are noted."""
+    clock = SimpleNamespace(now=100.0, ticks=0, slept=[])
+    clock.monotonic = lambda: clock.now
+    clock.perf_counter_ns = lambda: clock.ticks
+
+    def sleep(seconds):
+        clock.slept.append(seconds)
+        clock.now += 0.5
+
+    clock.sleep = sleep
+    monkeypatch.setattr(store, "time", clock)
+    return clock
+
+
+def test_a_lock_is_waited_for_up_to_the_timeout(path, clock):
+    """Looked at every half second here: at 0, 0.5, 1.0 (not over yet) and 1.5 s."""
+    ledger = Ledger(path, limit=1.0, timeout=1.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerError, match="was locked by other processes for 1 s: nothing was granted; try again"):
+            ledger.charge("Ana", 0.5)
+    assert len(clock.slept) == 3
+
+
+@pytest.mark.parametrize(("ticks", "seconds"), [(0, 0.001), (8_999, 0.009999), (9_000, 0.001), (123_456, 0.007456)])
+def test_writers_that_wait_look_again_after_one_to_ten_milliseconds(path, clock, ticks, seconds):
+    clock.ticks = ticks
+    ledger = Ledger(path, limit=1.0, timeout=0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerError, match="was locked"):
+            ledger.charge("Ana", 0.5)
+    assert clock.slept == pytest.approx([seconds], rel=1e-9)
+
+
+def test_by_default_a_lock_is_waited_for_for_a_minute(path, mechanism):
+    assert Ledger(path, limit=1.0)._file.timeout == 60.0
+    assert Memoized(mechanism, path.with_name("answers.db"))._file.timeout == 60.0
 
 
 def test_while_waiting_others_may_work(path):
@@ -392,6 +482,17 @@ def test_names_that_no_file_can_hold(path, holder):
 @pytest.mark.parametrize("holder", ["\ud7ff", "\ue000"])
 def test_names_at_the_edge_of_what_a_file_can_hold(path, holder):
     assert Ledger(path, limit=1.0).charge(holder, 0.5) == 0.5
+
+
+def test_who_can_use_a_key_is_looked_at_where_modes_tell(tmp_path, monkeypatch):
+    """Windows shows all files as readable by everyone."""
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o644)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", "nt")
+        found = secret_of(key, can_make=False)
+    assert found == KEY
 
 
 def test_a_new_key_is_on_the_disk_before_it_is_used(tmp_path, monkeypatch):

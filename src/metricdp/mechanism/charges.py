@@ -192,11 +192,12 @@ class Charges:
     def _upgrade(self, file: SqliteFile, connection: sqlite3.Connection) -> None:
         """Turn version 1, which stored how many reports each holder made at each epsilon, into charges."""
         rows = connection.execute("SELECT holder, epsilon, reports FROM charges ORDER BY holder, epsilon").fetchall()
-        limit = connection.execute("SELECT value FROM settings WHERE name = 'limit'").fetchone()
+        limits = connection.execute("SELECT value FROM settings WHERE name = 'limit'").fetchall()
         spent: dict[str, Fraction] = {}
         charges: list[Charge] = []
         try:
-            first = self._first(_limit(limit[0]))
+            ((limit,),) = limits
+            first = self._first(_limit(limit))
             for holder, epsilon, reports in rows:
                 # an HMAC does not show the spelling: `Ledger` looks for each
                 name = normal_name(holder) if self.key is None else holder
