@@ -225,7 +225,7 @@ class Transaction:
         if row is None:
             return Fraction(0)
         before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()
-        return self._charges.amount(row, before[0] if before else self._charges.chain.start(self.state.name))
+        return self._charges.amount(row, *(before or (self._charges.chain.start(self.state.name),)))
 
     def holders(self) -> list[str]:
         """Return the stored names, sorted."""
