@@ -274,13 +274,11 @@ class Ledger:
         self, mechanism: Mechanism, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False
     ) -> Any:
         """Charge ``holder`` for one fresh report per record id, then draw them; see `Mechanism.perturb`."""
-        one = isinstance(ids, str)
-        names = [ids] if one else list(ids)
+        names = [ids] if isinstance(ids, str) else list(ids)
         mechanism.rows_of(names)  # an unknown id costs nothing
         if names:
             self.charge_for(holder, mechanism, reports=len(names))
-        drawn = mechanism.perturb(names, allow_unprotected=allow_unprotected)
-        return drawn[0] if one else drawn
+        return mechanism.perturb(ids if isinstance(ids, str) else names, allow_unprotected=allow_unprotected)
 
     def perturb_points(
         self,
