@@ -60,6 +60,11 @@ def test_the_header_may_fill_its_room_and_no_more(path, monkeypatch):
     assert refusal(_read_header, path).endswith(f"or it is cut short ({path.stat().st_size} bytes)")
 
 
+def test_the_room_of_the_header_is_part_of_the_format():
+    """Files with larger headers are refused by versions that have been released."""
+    assert files.MAX_HEADER_BYTES == 32_000_000
+
+
 def test_ids_may_fill_the_room_of_the_header_and_no_more(mechanism, path, monkeypatch):
     length = struct.unpack("<Q", path.read_bytes()[:8])[0]
     monkeypatch.setattr(files, "MAX_HEADER_BYTES", length)
@@ -318,6 +323,15 @@ def test_a_mechanism_without_losses_has_none_in_its_file(mechanism, tmp_path):
     assert "loss_name" not in metadata
     again = mdp.load(tmp_path / "m.mdp")
     assert (again.losses, again.loss_name) == (None, "given")
+
+
+def test_a_table_that_is_not_private_any_more_is_not_written(tmp_path):
+    """What is written is what passes, whatever was done to the object since it was made."""
+    changed = mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0))
+    object.__setattr__(changed, "table", np.eye(4, dtype=np.uint64) << np.uint64(63))
+    with pytest.raises(mdp.CertificationError, match="the table is not 1-mDP"):
+        changed.save(tmp_path / "m.mdp")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_that_cannot_be_written_is_told_before_any_work(mechanism, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import fcntl
 import math
 import os
+import pickle
 import sqlite3
 import stat
 import threading
@@ -22,7 +23,7 @@ from metricdp.mechanism import store
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.chain import Chain, Head
 from metricdp.mechanism.charges import LEDGER, _amount_of_version_1
-from metricdp.mechanism.ledger import BudgetExceededError, Ledger, _as_limit
+from metricdp.mechanism.ledger import BudgetExceededError, BudgetsExceededError, Ledger, _as_limit
 from metricdp.mechanism.memoize import ANSWERS, Memoized
 from metricdp.mechanism.store import Kind, LedgerError, SqliteFile, _has_begun, check_options, secret_of
 from metricdp.problem import Problem
@@ -405,6 +406,14 @@ def test_a_change_of_the_limit_is_a_line_of_nobody(path):
 def test_the_hint_at_rounding_is_for_a_millionth_of_a_millionth(thousandths, is_hinted):
     error = BudgetExceededError("Ana", Fraction(1), Fraction(thousandths, 10**15), Fraction(1))
     assert ("n * Fraction(epsilon)" in str(error)) == is_hinted
+
+
+def test_refusals_come_back_from_worker_processes_as_they_were():
+    one = BudgetExceededError("Ana", Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
+    many = BudgetsExceededError(("Ana", "Ben"), 5)
+    for error in (one, many):
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301  our own
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize("limit", [None, 0, -1.0, math.nan, True, "1"])

@@ -96,7 +96,6 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
         metadata["lower_bound"] = mechanism.optimality.lower_bound.hex()
     if losses is not None:
         metadata["loss_name"] = loss_name
-    tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     metadata["sha256"] = tensor_hash(tensors)
     metadata["metadata_sha256"] = metadata_hash(metadata)
     data = to_safetensors(tensors, metadata=metadata)

@@ -374,7 +374,7 @@ def _exactly(value: Any) -> Fraction:
 
 
 def _as_limit(limit: float | Fraction | None, faults: Faults) -> Fraction | float:
-    if limit is None or not is_number(limit) or not limit > 0:
+    if not is_number(limit) or not limit > 0:
         faults.add(f"limit must be positive, the most that a holder may spend, got {limit!r}")
         return math.nan
     return math.inf if limit == math.inf else _exactly(limit)

@@ -16,7 +16,7 @@ import unicodedata
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from metricdp.data.writing import write_new
 from metricdp.errors import Faults, FileFormatError, InputError, MetricDPError
@@ -249,11 +249,11 @@ def check_options(key: object, timeout: object, faults: Faults) -> None:
             f"key must be at least {MIN_KEY_BYTES} secret bytes, such as secrets.token_bytes(32), or the Path of a "
             f"file that holds them, got {got}"
         )
-    if not is_number(timeout) or not 0 <= timeout < math.inf:  # type: ignore[operator]
+    if not is_number(timeout) or not 0 <= timeout < math.inf:
         faults.add(f"timeout must be a number of seconds, zero or more, got {timeout!r}")
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Say whether ``value`` is a number and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
