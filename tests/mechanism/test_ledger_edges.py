@@ -268,10 +268,11 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     """The folder is synchronised after the file got its name; SQLite's strictest setting is in force throughout."""
     synced = []
     monkeypatch.setattr(store, "_sync_folder", synced.append)
-    statements = []
+    statements, opened = [], []
     real = sqlite3.connect
 
     def connect(*words, **options):
+        opened.append((str(words[0]), options.get("uri", False)))
         connection = real(*words, **options)
         connection.set_trace_callback(statements.append)
         return connection
@@ -280,6 +281,7 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     ledger = Ledger(path, limit=1.0)
     assert synced == [path.parent]
     assert statements[0] == "PRAGMA synchronous = EXTRA"
+    assert set(opened[1:]) == {(f"{path.as_uri()}?mode=rw", True)}  # what has gone is not made again
     statements.clear()
     ledger.charge("Ana", 0.5)
     begins = [at for at, text in enumerate(statements) if text.startswith("BEGIN")]
@@ -300,6 +302,8 @@ def test_a_transaction_that_could_not_begin_is_not_taken_for_one(path):
     Ledger(path, limit=1.0)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert _has_begun(connection, "BEGIN")
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as other:
+            assert _has_begun(other, "BEGIN EXCLUSIVE") is False  # the lock is held from then on
         with pytest.raises(sqlite3.OperationalError, match="inside a transaction"):
             _has_begun(connection, "BEGIN")
 
@@ -368,6 +372,7 @@ def test_writers_that_wait_look_again_after_one_to_ten_milliseconds(path, clock,
 
 
 def test_by_default_a_lock_is_waited_for_for_a_minute(path, mechanism):
+    assert store.TIMEOUT == 60.0
     assert Ledger(path, limit=1.0)._file.timeout == 60.0
     assert Memoized(mechanism, path.with_name("answers.db"))._file.timeout == 60.0
 
@@ -535,6 +540,15 @@ def test_a_key_is_seen_whole_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     secret_of(key, can_make=True)
     assert seen == [False]
+
+
+def test_a_key_that_is_there_is_used_without_writing_beside_it(tmp_path, monkeypatch):
+    """Its folder may be one that cannot be written."""
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    monkeypatch.setattr(os, "link", lambda *_: pytest.fail("made another"))
+    assert secret_of(key, can_make=True) == KEY
 
 
 def test_the_faster_of_two_that_make_a_key_wins(tmp_path, monkeypatch):

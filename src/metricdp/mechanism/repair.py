@@ -351,7 +351,7 @@ def _to_integers(
     while True:
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
-        whole = np.where((closed.H > 0) & (whole < 1.0), 1.0, whole)
+        whole = np.maximum(whole, closed.H > 0)  # what is possible stays possible
         close_columns(whole, indptr, indices, decay, whole=True, order=graph.sweep, is_over=is_over)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
