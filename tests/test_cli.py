@@ -494,3 +494,51 @@ def test_as_a_program():
         [sys.executable, "-m", "metricdp", "--version"], capture_output=True, text=True, check=True
     )
     assert version.stdout.strip() == f"metricdp {mdp.__version__}"
+
+
+@pytest.fixture
+def run_full(run, monkeypatch):
+    """Run the command line with a standard output that takes nothing; return the exit code and what was complained."""
+
+    def call(*words):
+        with Path("/dev/full").open("w", encoding="utf-8") as full, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", full)
+            code, _, complaint = run(*words)
+        return code, complaint
+
+    return call
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (["solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "--json"], 3, "standard output cannot be written (No space"),
+        (["verify", "g.mdp", "--json"], 3, "standard output cannot be written (No space left on device): name a place"),
+        (["verify", "g.mdp"], 3, "standard output cannot be written (No space"),
+        (["perturb", "g.mdp", "r00c00", "--json"], 3, "standard output cannot be written (No space"),
+        (["perturb", "g.mdp", *["r00c00"] * 9000], 3, "standard output cannot be written (No space"),
+        (["solve", "grid:2x2", "--epsilon", 0, "--json"], 2, "epsilon must be positive"),
+    ],
+)
+def test_a_full_device_is_one_line_and_an_exit_code(run, run_full, words, code, error):
+    run("solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "-o", "g.mdp")
+    found, complaint = run_full(*words)
+    assert found == code
+    (line,) = [line for line in complaint.splitlines() if line.startswith("error: ")]
+    assert error in line
+    assert "Traceback" not in complaint
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_a_full_device_as_a_program(more):
+    words = [sys.executable, "-m", "metricdp", "solve", "grid:2x2", "--epsilon", "1", "--eta", "1", "--json"]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env={**os.environ, **more}
+        )
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

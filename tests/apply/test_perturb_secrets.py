@@ -316,10 +316,15 @@ def test_what_is_written_is_for_its_owner_only(city, tmp_path):
     perturb_file(city, tmp_path / "in.csv", tmp_path / "out.csv", snap_limit=1.0, progress=look)
     perturb_text(city, tmp_path / "in.txt", tmp_path / "out.txt", progress=look)
     assert [mode(tmp_path / name) for name in ("out.csv", "out.txt")] == [0o600, 0o600]
-    (tmp_path / "out.csv").chmod(0o644)  # as its owner says
-    perturb_file(city, tmp_path / "in.csv", tmp_path / "out.csv", snap_limit=1.0, progress=look)
-    assert mode(tmp_path / "out.csv") == 0o644
-    assert seen == [0o600] * 3
+    for name in ("out.csv", "out.txt", "far.csv"):
+        (tmp_path / name).write_text("for everyone")
+        (tmp_path / name).chmod(0o666)
+    more = {"snap_limit": 1.0, "snap_distances": tmp_path / "far.csv", "progress": look}
+    perturb_file(city, tmp_path / "in.csv", tmp_path / "out.csv", **more)
+    perturb_text(city, tmp_path / "in.txt", tmp_path / "out.txt", progress=look)
+    assert [mode(tmp_path / name) for name in ("out.csv", "out.txt", "far.csv")] == [0o600] * 3
+    assert "everyone" not in (tmp_path / "out.csv").read_text()
+    assert seen == [0o600] * 5
     memoize(city, tmp_path / "answers.db").perturb("Ana", "a")
     assert mode(tmp_path / "answers.db") == 0o600
 

@@ -3,6 +3,7 @@
 import fcntl
 import math
 import os
+import pickle
 import sqlite3
 import stat
 import threading
@@ -10,6 +11,7 @@ import time
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,10 +19,11 @@ import pytest
 from metricdp.budget import store
 from metricdp.budget.chain import Chain, Head
 from metricdp.budget.charges import LEDGER, _amount_of_version_1
-from metricdp.budget.ledger import BudgetExceededError, Ledger, _as_limit
+from metricdp.budget.ledger import BudgetExceededError, BudgetsExceededError, Ledger, _as_limit
 from metricdp.budget.memoized import ANSWERS, Memoized
-from metricdp.budget.store import SqliteFile, check_options, secret_of
+from metricdp.budget.store import Kind, LedgerError, SqliteFile, _has_begun, check_options, secret_of
 from metricdp.data import Records, grid
+from metricdp.data.writing import TEMPORARY
 from metricdp.errors import Faults, FileFormatError, InputError
 from metricdp.mechanism.baselines import exponential
 from metricdp.problem import Problem
@@ -88,6 +91,31 @@ def test_a_head_is_written_by_one_process_at_a_time(head):
         assert file.read().count(b"a ledger") == 1
     other.join(10.0)
     assert head.read() == (2, LINK)
+
+
+def test_a_head_that_cannot_be_read_or_written_grants_nothing(head):
+    head.path.mkdir()
+    with pytest.raises(LedgerError, match=r"head cannot be read \(Is a directory\): nothing was granted"):
+        head.read()
+    with pytest.raises(LedgerError, match=r"\(Is a directory\): a charge may be recorded, but nothing was granted"):
+        head.write(1, LINK)
+
+
+def test_a_head_is_not_written_through_a_link(head):
+    other = head.path.with_name("elsewhere")
+    other.write_bytes(b"")
+    head.path.symlink_to(other)
+    with pytest.raises(LedgerError, match="cannot be written"):
+        head.write(1, LINK)
+    assert other.read_bytes() == b""
+
+
+def test_a_head_is_written_where_links_cannot_be_told(head, monkeypatch):
+    """Windows has no flag for it."""
+    monkeypatch.delattr(os, "O_NOFOLLOW")
+    head.write(0, LINK)
+    head.write(1, LINK)
+    assert head.read() == (1, LINK)
 
 
 def test_a_copy_from_before_the_first_charge_is_refused(path, tmp_path):
@@ -177,6 +205,52 @@ def test_only_version_1_is_upgraded_and_only_where_it_can_be(path):
     assert rows_of(path, "PRAGMA user_version") == [(2,)]
 
 
+def test_a_kind_in_its_first_version_is_not_upgraded(path):
+    first = Kind(application_id=7, version=1, schema=())
+    for _ in range(2):
+        SqliteFile(path, kind=first, settings={"key": ""}, timeout=1.0, upgrade=lambda *_: pytest.fail("upgraded"))
+
+
+def test_a_file_that_another_process_upgrades_meanwhile_is_upgraded_once(path):
+    calls = []
+    options = {"kind": LEDGER, "settings": {"key": ""}, "timeout": 1.0}
+    SqliteFile(path, **options)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+
+    class Slow(SqliteFile):
+        def _check_key(self, connection, settings):
+            super()._check_key(connection, settings)
+            connection.execute("COMMIT")
+            SqliteFile(path, **options, upgrade=lambda *_: calls.append("faster"))
+            connection.execute("BEGIN")
+
+    Slow(path, **options, upgrade=lambda *_: calls.append("slower"))
+    assert calls == ["faster"]
+
+
+def test_what_a_killed_maker_leaves_is_known_as_a_leftover(path, monkeypatch):
+    names, real = [], os.link
+
+    def link(source, target):
+        names.append(Path(source).name)
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    Ledger(path, limit=1.0, key=path.with_name("key"))
+    assert len(names) == 2
+    assert all(TEMPORARY.fullmatch(name) for name in names)
+
+
+def test_no_file_stays_open(path):
+    def n_open():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = n_open()
+    Ledger(path, limit=1.0, key=path.with_name("key")).charge("Ana", 0.5)
+    assert n_open() == before
+
+
 def test_the_faster_of_two_that_make_a_file_wins(path, monkeypatch):
     real = os.link
 
@@ -194,10 +268,11 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     """The folder is synchronised after the file got its name; SQLite's strictest setting is in force throughout."""
     synced = []
     monkeypatch.setattr(store, "_sync_folder", synced.append)
-    statements = []
+    statements, opened = [], []
     real = sqlite3.connect
 
     def connect(*words, **options):
+        opened.append((str(words[0]), options.get("uri", False)))
         connection = real(*words, **options)
         connection.set_trace_callback(statements.append)
         return connection
@@ -206,6 +281,7 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     ledger = Ledger(path, limit=1.0)
     assert synced == [path.parent]
     assert statements[0] == "PRAGMA synchronous = EXTRA"
+    assert set(opened[1:]) == {(f"{path.as_uri()}?mode=rw", True)}  # what has gone is not made again
     statements.clear()
     ledger.charge("Ana", 0.5)
     begins = [at for at, text in enumerate(statements) if text.startswith("BEGIN")]
@@ -213,6 +289,23 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
     for at in begins:  # each in a connection of its own; then a read, which takes the lock
         assert statements[at - 2 : at] == ["PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON"]
         assert statements[at + 1] == "PRAGMA application_id"
+
+
+def test_tables_that_cannot_be_made_leave_nothing(path):
+    twice = Kind(application_id=1, version=1, schema=(store.SETTINGS,))
+    with pytest.raises(FileFormatError, match="table settings already exists; nothing was granted"):
+        SqliteFile(path, kind=twice, settings={"key": ""}, timeout=1.0)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_transaction_that_could_not_begin_is_not_taken_for_one(path):
+    Ledger(path, limit=1.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert _has_begun(connection, "BEGIN")
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as other:
+            assert _has_begun(other, "BEGIN EXCLUSIVE") is False  # the lock is held from then on
+        with pytest.raises(sqlite3.OperationalError, match="inside a transaction"):
+            _has_begun(connection, "BEGIN")
 
 
 # waiting
@@ -239,6 +332,49 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(path):
     assert ledger.charge("Ana", 0.5) == 0.5
     assert 0.3 < time.monotonic() - begin < 10.0
     thread.join()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Clocks that stand still unless told otherwise, and sleeps that are noted."""
+    clock = SimpleNamespace(now=100.0, ticks=0, slept=[])
+    clock.monotonic = lambda: clock.now
+    clock.perf_counter_ns = lambda: clock.ticks
+
+    def sleep(seconds):
+        clock.slept.append(seconds)
+        clock.now += 0.5
+
+    clock.sleep = sleep
+    monkeypatch.setattr(store, "time", clock)
+    return clock
+
+
+def test_a_lock_is_waited_for_up_to_the_timeout(path, clock):
+    """Looked at every half second here: at 0, 0.5, 1.0 (not over yet) and 1.5 s."""
+    ledger = Ledger(path, limit=1.0, timeout=1.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerError, match="was locked by other processes for 1 s: nothing was granted; try again"):
+            ledger.charge("Ana", 0.5)
+    assert len(clock.slept) == 3
+
+
+@pytest.mark.parametrize(("ticks", "seconds"), [(0, 0.001), (8_999, 0.009999), (9_000, 0.001), (123_456, 0.007456)])
+def test_writers_that_wait_look_again_after_one_to_ten_milliseconds(path, clock, ticks, seconds):
+    clock.ticks = ticks
+    ledger = Ledger(path, limit=1.0, timeout=0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerError, match="was locked"):
+            ledger.charge("Ana", 0.5)
+    assert clock.slept == pytest.approx([seconds], rel=1e-9)
+
+
+def test_by_default_a_lock_is_waited_for_for_a_minute(path, mechanism):
+    assert store.TIMEOUT == 60.0
+    assert Ledger(path, limit=1.0)._file.timeout == 60.0
+    assert Memoized(mechanism, path.with_name("answers.db"))._file.timeout == 60.0
 
 
 def test_while_waiting_others_may_work(path):
@@ -275,6 +411,14 @@ def test_a_change_of_the_limit_is_a_line_of_nobody(path):
 def test_the_hint_at_rounding_is_for_a_millionth_of_a_millionth(thousandths, is_hinted):
     error = BudgetExceededError("Ana", Fraction(1), Fraction(thousandths, 10**15), Fraction(1))
     assert ("n * Fraction(epsilon)" in str(error)) == is_hinted
+
+
+def test_refusals_come_back_from_worker_processes_as_they_were():
+    one = BudgetExceededError("Ana", Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
+    many = BudgetsExceededError(("Ana", "Ben"), 5)
+    for error in (one, many):
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301  our own
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize("limit", [None, 0, -1.0, math.nan, True, "1"])
@@ -354,6 +498,17 @@ def test_names_at_the_edge_of_what_a_file_can_hold(path, holder):
     assert Ledger(path, limit=1.0).charge(holder, 0.5) == 0.5
 
 
+def test_who_can_use_a_key_is_looked_at_where_modes_tell(tmp_path, monkeypatch):
+    """Windows shows all files as readable by everyone."""
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o644)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", "nt")
+        found = secret_of(key, can_make=False)
+    assert found == KEY
+
+
 def test_a_new_key_is_on_the_disk_before_it_is_used(tmp_path, monkeypatch):
     events = []
     real = os.fsync
@@ -366,8 +521,88 @@ def test_a_new_key_is_on_the_disk_before_it_is_used(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     key = tmp_path / "key"
     assert secret_of(key, can_make=True) == key.read_bytes()
-    assert events[:3] == [str(key), 32, str(tmp_path)]
+    assert Path(events[0]).parent == tmp_path
+    assert events[1:3] == [32, str(tmp_path)]
+    assert list(tmp_path.iterdir()) == [key]
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_a_key_is_seen_whole_or_not_at_all(tmp_path, monkeypatch):
+    """Half a key would be refused with the advice to make another one, while its maker goes on to use it."""
+    key, seen = tmp_path / "key", []
+    real = os.fsync
+
+    def fsync(handle):
+        if os.fstat(handle).st_size == 32:
+            seen.append(key.exists())
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    secret_of(key, can_make=True)
+    assert seen == [False]
+
+
+def test_a_key_that_is_there_is_used_without_writing_beside_it(tmp_path, monkeypatch):
+    """Its folder may be one that cannot be written."""
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    monkeypatch.setattr(os, "link", lambda *_: pytest.fail("made another"))
+    assert secret_of(key, can_make=True) == KEY
+
+
+def test_the_faster_of_two_that_make_a_key_wins(tmp_path, monkeypatch):
+    key, real, found = tmp_path / "key", os.link, []
+
+    def slow(source, target):
+        monkeypatch.setattr(os, "link", real)
+        found.append(secret_of(key, can_make=True))
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", slow)
+    found.append(secret_of(key, can_make=True))
+    assert found == [key.read_bytes()] * 2
+    assert list(tmp_path.iterdir()) == [key]
+
+
+def test_many_that_make_one_key_at_once_all_get_it(tmp_path):
+    key, found, start = tmp_path / "key", [], threading.Barrier(8)
+
+    def make():
+        start.wait()
+        found.append(secret_of(key, can_make=True))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [key.read_bytes()] * 8
+
+
+def test_a_key_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
+    def fail(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(InputError, match=r"cannot be used \(No space left on device\): nothing was granted"):
+        secret_of(tmp_path / "key", can_make=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_another_process_makes_just_now_is_not_missed(path, tmp_path, monkeypatch):
+    """Its head appears between two looks: the ledger was there before it, and is opened, not called lost."""
+    key, real = tmp_path / "key", Path.exists
+
+    def exists(self, **more):
+        answer = real(self, **more)
+        if self == path:
+            monkeypatch.setattr(Path, "exists", real)
+            Ledger(path, limit=1.0, key=key).charge("Ana", 0.5)
+        return answer
+
+    monkeypatch.setattr(Path, "exists", exists)
+    assert Ledger(path, limit=1.0, key=key).spent("Ana") == 0.5
 
 
 @pytest.mark.parametrize("denied", ["file", "file for reading", "folder"])

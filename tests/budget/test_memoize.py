@@ -206,6 +206,23 @@ def test_threads_get_the_same_answers_at_the_cost_of_one(mechanism, path, ledger
     assert ledger.spent("Ana") == mechanism.epsilon
 
 
+@pytest.mark.parametrize("n_faster", [0, 1, 2])
+def test_what_another_process_answers_meanwhile_is_taken_and_not_paid_for_again(mechanism, path, ledger, n_faster):
+    """Between the look at the file and the lock on it."""
+    ids, answers = list(mechanism.records.ids[:2]), {}
+
+    class Slow(Memoized):
+        def _answer(self, holder, question_of, **more):
+            for name in ids[:n_faster]:
+                answers[name] = memoize(mechanism, path, ledger=ledger).perturb(holder, name)
+            return super()._answer(holder, question_of, **more)
+
+    found = Slow(mechanism, path, ledger=ledger).perturb("Ana", ids)
+    assert found[:n_faster] == list(answers.values())
+    assert found == memoize(mechanism, path).perturb("Ana", ids)
+    assert ledger.spent("Ana") == 2 * mechanism.epsilon
+
+
 def test_processes_that_are_killed_and_start_again_get_the_same_answers():
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         command = [sys.executable, __file__, folder]

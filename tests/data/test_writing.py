@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from metricdp.data import writing
-from metricdp.data.writing import check_writable, replacing, stream_number, write_whole
+from metricdp.data.writing import check_writable, replacing, stream_number, write_new, write_whole
 from metricdp.errors import InputError
 
 
@@ -32,6 +32,36 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path):
     path.chmod(0o640)
     write_whole(path, b"after")
     assert (path.read_bytes(), mode(path)) == (b"after", 0o640)
+
+
+@pytest.mark.parametrize("before", [0o644, 0o640, 0o400 | 0o200, None])
+def test_a_private_file_is_private_whatever_it_replaces(tmp_path, before):
+    path = tmp_path / "reports"
+    if before is not None:
+        path.write_bytes(b"before")
+        path.chmod(before)
+    with replacing(path, is_private=True) as target:
+        target.write("after")
+    assert (path.read_bytes(), mode(path)) == (b"after", 0o600)
+
+
+def test_a_new_file_is_whole_and_private_and_replaces_nothing(tmp_path):
+    path = tmp_path / "key"
+    write_new(path, b"first")
+    with pytest.raises(FileExistsError):
+        write_new(path, b"second")
+    assert (path.read_bytes(), mode(path)) == (b"first", 0o600)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_is_left_of_a_new_file_that_could_not_be_written(tmp_path, monkeypatch):
+    def fail(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_new(tmp_path / "key", b"first")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_is_followed(tmp_path):

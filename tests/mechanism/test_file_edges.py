@@ -60,6 +60,11 @@ def test_the_header_may_fill_its_room_and_no_more(path, monkeypatch):
     assert refusal(_read_header, path).endswith(f"or it is cut short ({path.stat().st_size} bytes)")
 
 
+def test_the_room_of_the_header_is_part_of_the_format():
+    """Files with larger headers are refused by versions that have been released."""
+    assert files.MAX_HEADER_BYTES == 32_000_000
+
+
 def test_ids_may_fill_the_room_of_the_header_and_no_more(mechanism, path, monkeypatch):
     length = struct.unpack("<Q", path.read_bytes()[:8])[0]
     monkeypatch.setattr(files, "MAX_HEADER_BYTES", length)
@@ -76,6 +81,12 @@ def test_a_header_that_ends_with_the_file_is_read_and_one_byte_more_is_not(tmp_p
     assert _read_header(short) == ({"a": 1}, 16)
     short.write_bytes(struct.pack("<Q", len(text) + 1) + text)
     assert "cut short (16 bytes)" in refusal(_read_header, short)
+
+
+@pytest.mark.parametrize("text", [b"[]", b"7", b'"table"', b"null"])
+def test_a_header_is_a_table(tmp_path, text):
+    (tmp_path / "m.mdp").write_bytes(struct.pack("<Q", len(text)) + text)
+    assert "its header is not a table of tensors" in refusal(mdp.load, tmp_path / "m.mdp")
 
 
 @pytest.mark.parametrize("size", range(9))
@@ -127,6 +138,18 @@ def test_tensors_are_as_they_must_be(path, name, change, part):
     assert name in header
     header[name] |= change
     assert part in refusal(_map_tensors, path, header, offset)
+
+
+def test_tensors_are_those_that_a_mechanism_has(path):
+    header, _, offset = header_of(path)
+    known = "distances, outputs, pairs, prior, records, table"
+    for name in known.split(", "):
+        rest = {key: value for key, value in header.items() if key not in (name, "losses")}
+        assert f"has the tensors {', '.join(sorted(rest))}, expected {known}" in refusal(
+            _map_tensors, path, rest, offset
+        )
+    more = header | {"more": header["prior"]}
+    assert f"has the tensors {', '.join(sorted(more))}, expected {known}" in refusal(_map_tensors, path, more, offset)
 
 
 @pytest.mark.parametrize("by", [-1, 1])
@@ -300,6 +323,15 @@ def test_a_mechanism_without_losses_has_none_in_its_file(mechanism, tmp_path):
     assert "loss_name" not in metadata
     again = mdp.load(tmp_path / "m.mdp")
     assert (again.losses, again.loss_name) == (None, "given")
+
+
+def test_a_table_that_is_not_private_any_more_is_not_written(tmp_path):
+    """What is written is what passes, whatever was done to the object since it was made."""
+    changed = mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0))
+    object.__setattr__(changed, "table", np.eye(4, dtype=np.uint64) << np.uint64(63))
+    with pytest.raises(mdp.CertificationError, match="the table is not 1-mDP"):
+        changed.save(tmp_path / "m.mdp")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_that_cannot_be_written_is_told_before_any_work(mechanism, tmp_path, monkeypatch):

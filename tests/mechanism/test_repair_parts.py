@@ -28,6 +28,7 @@ from metricdp.mechanism.repair import (
     _rungs,
     _score,
     _to_integers,
+    _unfit,
     private_matrix,
 )
 from metricdp.metric import MdpGraph
@@ -140,6 +141,7 @@ def test_what_is_left_goes_to_the_best_output_of_each_component():
     assert _fallback_outputs(H, THREE_PARTS, None).tolist() == [1, 1, 1, 2, 2, 1]
     costs = np.array([[1.0, 5, 3], [5, 0, 3], [2, 5, 3], [0, 1, 9], [9, 1, 0], [0, 9, 9]])
     assert _fallback_outputs(H, THREE_PARTS, costs).tolist() == [0, 0, 0, 1, 1, 1]  # who is alone: where most of it is
+    assert _fallback_outputs(H, THREE_PARTS, 1e-20 * costs).tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_the_score_is_the_loss_after_mixing():
@@ -213,6 +215,24 @@ def test_outputs_are_compared_on_sums_of_records(module, monkeypatch):
     Z = np.column_stack([first, first, first + 0.01])
     Z[0, 1] += 5.0
     assert apart(_column_order(Z).tolist(), 0, 2) == 1
+
+
+@pytest.mark.parametrize(
+    ("sampled", "compared", "groups"),
+    [(3, 10**6, [0, 3, 6, 9]), (100, 10**6, list(range(10))), (100, 40, [0, 5]), (1, 40, [0])],
+)
+def test_how_many_records_outputs_are_compared_on(module, monkeypatch, sampled, compared, groups):
+    """At most SAMPLED groups of records, and pairs of outputs times groups at most MOST_COMPARED: 40 / 4^2 is 2."""
+    monkeypatch.setattr(module, "SAMPLED", sampled)
+    monkeypatch.setattr(module, "MOST_COMPARED", compared)
+    seen, real = [], module.pdist
+    monkeypatch.setattr(module, "pdist", lambda rows: (seen.append(rows), real(rows))[1])
+    Z = np.random.default_rng(3).uniform(0.0, 1.0, (10, 4))
+    assert sorted(_column_order(Z).tolist()) == [0, 1, 2, 3]
+    sums = [Z[begin:end].sum(axis=0) for begin, end in zip(groups, [*groups[1:], 10], strict=True)]
+    assert seen[0] == pytest.approx(np.sqrt(sums).T, rel=1e-12)
+    _column_order(Z[:, :2])
+    assert len(seen) == 1  # there is nothing to bring together
 
 
 class Script:
@@ -507,6 +527,21 @@ def test_rows_that_cannot_be_made_private_are_refused():
 def test_half_of_the_mass_may_be_held_back():
     rows = integers([[0.75, 0.75]], [1.0], graph_of(1), 1.0, [0])
     assert rows == [[5 * (TOTAL >> 3), 3 * (TOTAL >> 3)]]
+
+
+def test_what_is_left_over_must_be_private_too():
+    """At epsilon d = log 2 one may be at most twice the other; at 2^-45, far less than the room, equal floats do."""
+    pairs = np.array([[0, 1], [2, 1]], dtype=np.int32)
+    for left, unfit in (
+        ([10, 20, 10], []),
+        ([10, 21, 11], [0]),
+        ([11, 10, 21], [2]),
+        ([1, 0, 0], [0]),
+        ([5, 5, 5], []),
+    ):
+        assert _unfit(np.array(left), pairs, np.full(2, math.log(2.0) + 1e-9), 1.0).tolist() == unfit
+    for more, unfit in ((1, []), (10**6, [0])):
+        assert _unfit(np.array([2**60, 2**60 + more]), TWO.pairs, np.array([2.0**-45]), 1.0).tolist() == unfit
 
 
 def test_a_private_matrix_sums_to_one_and_is_private():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +72,23 @@ def test_the_tightest_budget_is_the_largest_loss_per_distance(monkeypatch, entri
     assert tightest_budget(logarithms, MdpGraph(5, pairs[:2], near)) == math.inf
 
 
+@pytest.mark.parametrize(("entries", "sizes"), [(1, [1] * 5), (3, [1] * 5), (4, [2, 2, 1]), (11, [5])])
+def test_pairs_are_looked_at_in_blocks_of_so_many_entries(monkeypatch, entries, sizes):
+    """Two outputs each: a block takes no more memory than its entries, and at least one pair."""
+    monkeypatch.setattr(baselines, "PAIRS_AT_ONCE", entries)
+    taken = []
+
+    class Noted(np.ndarray):
+        def __getitem__(self, part):
+            taken.append(len(range(len(self))[part]))
+            return np.asarray(self)[part]
+
+    pairs = np.array([[0, 1]] * 5, dtype=np.int32).view(Noted)
+    graph = SimpleNamespace(n_pairs=5, pairs=pairs, distances=np.ones(5))
+    assert tightest_budget(np.array([[0.0, -1.0], [-3.0, -1.0], [0.0, 0.0]]), graph) == 3.0
+    assert taken == sizes
+
+
 @pytest.mark.parametrize(
     ("loss", "epsilon"),
     [(0.5, 1.0), (1.0, 1.0), (1.0 + 0.9e-9, 1.0), (1.0 + 1.2e-9, 1.0 + 2.2e-9), (1.5, 1.5 + 1.5e-9)],
@@ -85,6 +103,21 @@ def test_a_formula_is_certified_at_the_least_budget_that_it_satisfies(loss, epsi
     assert (mechanism.epsilon == 1.0) == (epsilon == 1.0)
     assert mechanism.probabilities == pytest.approx(np.exp(logarithms), rel=2e-9)
     assert mechanism.solver == "formula"
+
+
+def test_a_budget_that_is_exceeded_by_just_a_billionth_is_exceeded_by_rounding():
+    most = 1.0 + 1e-9
+    equal = np.array([[0.0, 0.0], [-most, -most]])  # the same mechanism for both once it is normalised
+    assert certified_as_it_is(line(0.0, 1.0, outputs=2), equal, solver="formula").epsilon == 1.0
+    above = equal * np.nextafter(1.0, 2.0)
+    assert certified_as_it_is(line(0.0, 1.0, outputs=2), above, solver="formula").epsilon > most
+
+
+def test_a_formula_that_tells_equal_records_apart_has_no_budget():
+    problem = line(0.0, 0.0, 1.0, outputs=2)
+    logarithms = np.log([[0.5, 0.5], [0.4, 0.6], [0.4, 0.6]])
+    with pytest.raises(mdp.InputError, match="the formula mechanism tells records at distance 0 apart.*use a metric"):
+        certified_as_it_is(problem, logarithms, solver="formula")
 
 
 def test_planar_laplace_is_its_formula():

@@ -142,7 +142,7 @@ class MutationSession:
             self._collect(running)
             if time.monotonic() > said + 60.0:
                 said = time.monotonic()
-                alive = sum(o.status in ("survived", "not reached") for o in self.outcomes.values())
+                alive = sum(o.status in ("survived", "not reached", "broken") for o in self.outcomes.values())
                 self.say(f"{len(self.outcomes):5d} done, {alive} alive, {said - begin:.0f} s")
 
     def _collect(self, running: dict[int, tuple[Mutant, float, int]]) -> None:

@@ -13,15 +13,11 @@ import os
 from typing import TYPE_CHECKING
 
 from metricdp.budget.store import LedgerError, between_forks
+from metricdp.data.writing import lock
 from metricdp.errors import FileFormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where the newest link may lag behind by a charge when two processes write
-    fcntl = None  # type: ignore[assignment]
 
 # a byte that no UTF-8 text has, so that no holder's name gives this key away as its HMAC
 CHAIN_LABEL = b"\xffmetricdp charges"
@@ -82,14 +78,11 @@ class Head:
         try:
             with between_forks:
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-                with os.fdopen(handle, "r+b", buffering=0) as file:
-                    if fcntl is not None:
-                        fcntl.flock(file, fcntl.LOCK_EX)
+                with os.fdopen(handle, "r+b") as file:
+                    lock(file)  # without locks (Windows) it may lag behind by a charge when two processes write
                     data = file.read()
-                    newest, slot = -1, 1
-                    if data:
-                        newest, _, slot = self._newest(data)
-                    if n_charges > newest:
+                    newest, slot = self._newest(data)[::2] if data else (None, 1)
+                    if newest is None or n_charges > newest:
                         file.seek(SLOT * (1 - slot))
                         file.write(self._slot(n_charges, link))
         except OSError as error:

@@ -63,9 +63,10 @@ class Charges:
         timeout: float,
     ) -> None:
         place = Path(path).resolve()
-        is_new = not place.exists() and not must_exist
         head = head_path(key, place) if isinstance(key, Path) else None
-        if is_new and head is not None and head.exists() and not new_head:
+        had_head = head is not None and head.exists()  # looked for first: another process makes the ledger before it
+        is_new = not place.exists() and not must_exist
+        if is_new and had_head and not new_head:
             raise InputError(
                 f"{place} does not exist, but {head} tells of its charges: put the ledger back; new_head=True begins "
                 "with nothing spent"
@@ -191,11 +192,12 @@ class Charges:
     def _upgrade(self, file: SqliteFile, connection: sqlite3.Connection) -> None:
         """Turn version 1, which stored how many reports each holder made at each epsilon, into charges."""
         rows = connection.execute("SELECT holder, epsilon, reports FROM charges ORDER BY holder, epsilon").fetchall()
-        limit = connection.execute("SELECT value FROM settings WHERE name = 'limit'").fetchone()
+        limits = connection.execute("SELECT value FROM settings WHERE name = 'limit'").fetchall()
         spent: dict[str, Fraction] = {}
         charges: list[Charge] = []
         try:
-            first = self._first(_limit(limit[0]))
+            ((limit,),) = limits
+            first = self._first(_limit(limit))
             for holder, epsilon, reports in rows:
                 # an HMAC does not show the spelling: `Ledger` looks for each
                 name = normal_name(holder) if self.key is None else holder
@@ -223,7 +225,7 @@ class Transaction:
         if row is None:
             return Fraction(0)
         before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()
-        return self._charges.amount(row, before[0] if before else self._charges.chain.start(self.state.name))
+        return self._charges.amount(row, *(before or (self._charges.chain.start(self.state.name),)))
 
     def holders(self) -> list[str]:
         """Return the stored names, sorted."""

@@ -274,13 +274,11 @@ class Ledger:
         self, mechanism: Mechanism, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False
     ) -> Any:
         """Charge ``holder`` for one fresh report per record id, then draw them; see `Mechanism.perturb`."""
-        one = isinstance(ids, str)
-        names = [ids] if one else list(ids)
+        names = [ids] if isinstance(ids, str) else list(ids)
         mechanism.rows_of(names)  # an unknown id costs nothing
         if names:
             self.charge_for(holder, mechanism, reports=len(names))
-        drawn = mechanism.perturb(names, allow_unprotected=allow_unprotected)
-        return drawn[0] if one else drawn
+        return mechanism.perturb(ids if isinstance(ids, str) else names, allow_unprotected=allow_unprotected)
 
     def perturb_points(
         self,
@@ -376,7 +374,7 @@ def _exactly(value: Any) -> Fraction:
 
 
 def _as_limit(limit: float | Fraction | None, faults: Faults) -> Fraction | float:
-    if limit is None or not is_number(limit) or not limit > 0:
+    if not is_number(limit) or not limit > 0:
         faults.add(f"limit must be positive, the most that a holder may spend, got {limit!r}")
         return math.nan
     return math.inf if limit == math.inf else _exactly(limit)

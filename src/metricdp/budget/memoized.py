@@ -134,8 +134,7 @@ class Memoized:
             answer_of = _stored(connection, question_of)
         if len(answer_of) < len(question_of):
             answer_of = self._answer(holder, question_of, allow_unprotected=allow_unprotected)
-        answers = [answer_of[name] for name in names]
-        return answers[0] if isinstance(ids, str) else answers
+        return answer_of[ids] if isinstance(ids, str) else [answer_of[name] for name in names]
 
     def _answer(self, holder: str, question_of: dict[str, str], *, allow_unprotected: bool) -> dict[str, str]:
         # alone with the file from the look to the commit, so that no one else pays for or draws the same question
@@ -170,7 +169,6 @@ def fingerprint(mechanism: Mechanism) -> str:
 def _stored(connection: sqlite3.Connection, question_of: dict[str, str]) -> dict[str, str]:
     answer_of = {}
     for name, question in question_of.items():
-        row = connection.execute("SELECT answer FROM answers WHERE question = ?", (question,)).fetchone()
-        if row is not None:
-            answer_of[name] = row[0]
+        for (answer,) in connection.execute("SELECT answer FROM answers WHERE question = ?", (question,)):
+            answer_of[name] = answer
     return answer_of

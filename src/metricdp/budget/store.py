@@ -16,12 +16,15 @@ import unicodedata
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
+from metricdp.data.writing import write_new
 from metricdp.errors import Faults, FileFormatError, InputError, MetricDPError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    Upgrade = Callable[["SqliteFile", sqlite3.Connection], None]
 
 TIMEOUT = 60.0  # seconds to wait for other writers
 WAIT_AT_ONCE = 0.1  # seconds that SQLite itself waits before this process may do something else
@@ -81,7 +84,7 @@ class SqliteFile:
         settings: dict[str, str],
         timeout: float,
         must_exist: bool = False,
-        upgrade: Callable[[SqliteFile, sqlite3.Connection], None] | None = None,
+        upgrade: Upgrade | None = None,
     ) -> None:
         self.path = Path(path).resolve()
         self.timeout = timeout
@@ -95,12 +98,12 @@ class SqliteFile:
             self._make(settings)
         _check_usable(self.path)
         with self._begun("BEGIN") as connection:
-            is_old = self._check_kind(connection, can_be_old=upgrade is not None)
+            needed = self._check_kind(connection, upgrade)
             self._check_key(connection, settings)
-        if is_old and upgrade is not None:
+        if needed is not None:
             with self._begun("BEGIN EXCLUSIVE") as connection:
-                if self._check_kind(connection, can_be_old=True):  # no other process was faster
-                    upgrade(self, connection)
+                if self._check_kind(connection, needed) is not None:  # no other process was faster
+                    needed(self, connection)
                     connection.execute(f"PRAGMA user_version = {kind.version}")
 
     @contextmanager
@@ -174,15 +177,15 @@ class SqliteFile:
 
     def check_pages(self, connection: sqlite3.Connection) -> None:
         """Check that SQLite finds all pages and indices sound and that the tables are those of this kind of file."""
-        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
             raise self.damaged(found)
         statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
         if statements != {SETTINGS, *self._kind.schema}:
             raise self.damaged("its tables are not those that metricdp makes")
 
-    def _check_kind(self, connection: sqlite3.Connection, *, can_be_old: bool = False) -> bool:
-        """Check that this is a file of our kind and version; say whether it is of the version before."""
+    def _check_kind(self, connection: sqlite3.Connection, upgrade: Upgrade | None = None) -> Upgrade | None:
+        """Check that this is a file of our kind and version; return ``upgrade`` if it is of version 1 and needs it."""
         found, wanted = _pragma(connection, "application_id"), self._kind.application_id
         if found != wanted:
             if _pragma(connection, "page_count") == 0:
@@ -195,20 +198,22 @@ class SqliteFile:
                 "granted; name another file"
             )
         version = _pragma(connection, "user_version")
-        is_old = can_be_old and version == 1 < self._kind.version
-        if version != self._kind.version and not is_old:
+        if version == self._kind.version:
+            return None
+        if upgrade is None or version != 1:
             raise FileFormatError(
                 f"{self.path} has version {version}, this metricdp reads version {self._kind.version}: nothing was "
                 "granted; use a matching metricdp"
             )
-        return is_old
+        return upgrade
 
     def _check_key(self, connection: sqlite3.Connection, settings: dict[str, str]) -> None:
         row = connection.execute("SELECT value FROM settings WHERE name = 'key'").fetchone()
         if row is None:
             raise self.damaged("it does not say whether it has a key")
-        if row[0] != settings["key"]:
-            made, remedy = ("with another key", "with that key") if row[0] else ("without a key", "without one")
+        (stored,) = row
+        if stored != settings["key"]:
+            made, remedy = ("with another key", "with that key") if stored else ("without a key", "without one")
             raise InputError(f"{self.path} was made {made}: open it {remedy}")
 
     def _explained(self, error: Exception) -> MetricDPError:
@@ -244,11 +249,11 @@ def check_options(key: object, timeout: object, faults: Faults) -> None:
             f"key must be at least {MIN_KEY_BYTES} secret bytes, such as secrets.token_bytes(32), or the Path of a "
             f"file that holds them, got {got}"
         )
-    if not is_number(timeout) or not 0 <= timeout < math.inf:  # type: ignore[operator]
+    if not is_number(timeout) or not 0 <= timeout < math.inf:
         faults.add(f"timeout must be a number of seconds, zero or more, got {timeout!r}")
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Say whether ``value`` is a number and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
@@ -283,12 +288,8 @@ def secret_of(key: bytes | Path | None, *, can_make: bool) -> bytes | None:
 
 
 def _make_key(path: Path) -> None:
-    with suppress(FileExistsError):  # another process was faster
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(NEW_KEY_BYTES))
-            file.flush()
-            os.fsync(handle)
+    with suppress(FileExistsError):  # another process was faster: its key is whole
+        write_new(path, secrets.token_bytes(NEW_KEY_BYTES))
         _sync_folder(path.parent)
 
 
@@ -312,7 +313,8 @@ def _has_begun(connection: sqlite3.Connection, begin: str) -> bool:
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
 
 
 def _check_usable(path: Path) -> None:

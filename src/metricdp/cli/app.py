@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 
 from metricdp import __version__
+from metricdp.errors import MetricDPError
 from metricdp.report.tables import print_line
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
@@ -92,7 +93,23 @@ def options(
 
 def print_json(fields: dict[str, Any]) -> None:
     """Print one object on one line."""
-    sys.stdout.write(json.dumps({k: _jsonable(v) for k, v in fields.items()}) + "\n")
+    write_out(json.dumps({k: _jsonable(v) for k, v in fields.items()}) + "\n")
+
+
+def write_out(text: str) -> None:
+    """Write ``text`` to standard output, now: what it does not take is an error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise lost_output(error) from None
+
+
+def lost_output(error: OSError) -> MetricDPError:
+    """Return the error for a standard output that takes nothing: a full disk, a closed pipe."""
+    return MetricDPError(
+        f"standard output cannot be written ({error.strerror}): name a place that has room and stays open"
+    )
 
 
 def _jsonable(value: Any) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
-from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, print_json
+from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, lost_output, print_json
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.report.tables import print_line
 
@@ -19,6 +21,7 @@ def main() -> None:
     """Run the command line and turn every error into one line and an exit code."""
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()  # what cannot be written is an error like others
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
     except MetricDPError as error:
@@ -30,8 +33,7 @@ def main() -> None:
             _complain(error)
         if os.environ.get("METRICDP_DEBUG"):
             raise
-        what = type(error).__name__ if _is_secret() else f"{type(error).__name__}: {error}"
-        _fail(MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where"), PROGRAM_FAILED)
+        _fail(_explained(error), PROGRAM_FAILED)
     if code == INTERRUPTED:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
     if _is_busy():
@@ -74,6 +76,13 @@ def _complain(error: Any) -> NoReturn:
     _fail(InputError(f"{message}{value}; see metricdp --help"), WRONG_INPUT)
 
 
+def _explained(error: Exception) -> MetricDPError:
+    if isinstance(error, OSError) and not _can_be_written():
+        return lost_output(error)
+    what = type(error).__name__ if _is_secret() else f"{type(error).__name__}: {error}"
+    return MetricDPError(f"the program failed ({what}); set METRICDP_DEBUG=1 to see where")
+
+
 def _is_secret() -> bool:
     """Say whether the arguments may hold true records, which messages do not show unless asked."""
     return sys.argv[1:2] == ["perturb"] and "--show-values" not in sys.argv
@@ -82,5 +91,18 @@ def _is_secret() -> bool:
 def _fail(error: MetricDPError, code: int) -> NoReturn:
     print_line(err, f"error: {error}")
     if "--json" in sys.argv:
-        print_json({"status": "error", "error": str(error)})
+        with suppress(MetricDPError):
+            print_json({"status": "error", "error": str(error)})
+    _can_be_written()
     sys.exit(code)
+
+
+def _can_be_written() -> bool:
+    """Write what waits for standard output; if that fails (a full disk, a closed pipe), give it up, now and later."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with Path(os.devnull).open("w", encoding="utf-8") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        return False
+    return True

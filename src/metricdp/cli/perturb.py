@@ -17,7 +17,7 @@ from metricdp.apply.text import perturb_text
 from metricdp.budget.charges import head_path
 from metricdp.budget.ledger import Ledger
 from metricdp.budget.spending import budget
-from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json, write_out
 from metricdp.cli.checks import check_targets
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
@@ -224,7 +224,7 @@ def _print_reports(mechanism: Mechanism, ids: list[str], *, allow_unprotected: b
         print_json({"reports": reports, "epsilon": mechanism.epsilon})
     else:
         shown = map(printable, reports) if sys.stdout.isatty() else reports
-        sys.stdout.write("".join(f"{report}\n" for report in shown))
+        write_out("".join(f"{report}\n" for report in shown))
 
 
 def _answer(

@@ -79,9 +79,9 @@ def write_whole(path: str | Path, data: bytes) -> None:
 def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]:
     """Write a file beside ``path`` that takes its place at the end, and only if nothing failed.
 
-    A new file gets the permissions that the umask allows, a private one those of its owner only; a file that is
-    replaced passes on its own. Until the end, nobody but the owner can read what is to be private. Leftovers of
-    processes that were killed are removed first.
+    A new file gets the permissions that the umask allows, and a file that is replaced passes on its own. A private one
+    can be read by its owner only, from the beginning, and whatever it replaces. Leftovers of processes that were killed
+    are removed first.
 
     An open stream of this process (``/dev/stdout``, ``/dev/fd/3``) is never replaced: it gets everything at the end.
     """
@@ -89,6 +89,26 @@ def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]
     number = stream_number(path)
     with _buffered(path, number) if number is not None else _beside(path, is_private=is_private) as target:
         yield target
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write ``data`` to a new private file, which is seen whole or not at all; FileExistsError if there is one."""
+    remove_leftovers(path.parent)
+    temporary, stream = _temporary(path, PRIVATE)
+    try:
+        with stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def lock(stream: IO[bytes]) -> None:
+    """Wait until no other process has locked the file, and lock it until it is closed; without locks, do nothing."""
+    if fcntl is not None:
+        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def stream_number(path: str | Path) -> int | None:
@@ -152,7 +172,7 @@ def _beside(path: str | Path, *, is_private: bool) -> Iterator[Target]:
         with _explained(path):
             stream.flush()
             os.fsync(stream.fileno())
-            if not is_new:
+            if not is_new and not is_private:
                 temporary.chmod(stat.S_IMODE(place.stat().st_mode) & 0o777)
             if fcntl is None:
                 stream.close()  # Windows moves no open file; elsewhere it is locked until it has been moved
@@ -164,11 +184,9 @@ def _temporary(place: Path, mode: int) -> tuple[Path, IO[bytes]]:
     while True:
         temporary = place.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
         stream = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
-        if fcntl is None:
-            return temporary, stream
         with suppress(OSError):  # a file system without locks: whoever looks for leftovers cannot lock it either
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        if os.fstat(stream.fileno()).st_nlink:
+            lock(stream)
+        if fcntl is None or os.fstat(stream.fileno()).st_nlink:
             return temporary, stream
         stream.close()  # taken for a leftover before it was locked
 

@@ -60,8 +60,8 @@ def tightest_budget(logarithms: NDArray[np.float64], graph: MdpGraph) -> float:
         i, j = graph.pairs[start : start + block].T
         difference = np.abs(logarithms[i] - logarithms[j]).max(axis=1)
         distances = graph.distances[start : start + block]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rates = np.where(difference > 0, difference / distances, 0.0)
+        with np.errstate(divide="ignore"):
+            rates = np.divide(difference, distances, out=np.zeros_like(difference), where=difference > 0)
         largest = max(largest, float(rates.max()))
     return largest
 

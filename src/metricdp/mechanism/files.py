@@ -96,7 +96,6 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
         metadata["lower_bound"] = mechanism.optimality.lower_bound.hex()
     if losses is not None:
         metadata["loss_name"] = loss_name
-    tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     metadata["sha256"] = tensor_hash(tensors)
     metadata["metadata_sha256"] = metadata_hash(metadata)
     data = to_safetensors(tensors, metadata=metadata)
@@ -254,7 +253,7 @@ def _map_tensors(source: Path, header: dict[str, Any], offset: int) -> dict[str,
         raise FileFormatError(f"{source} is damaged: it holds {size - position} bytes that belong to no tensor")
     _check_shapes(source, {name: shape for name, (_, shape, _) in plans.items()})
     return {
-        name: np.memmap(source, dtype, "r", offset + begin, shape) if math.prod(shape) else np.zeros(shape, dtype)
+        name: np.memmap(source, dtype, "r", offset + begin, shape) if math.prod(shape) else np.empty(shape, dtype)
         for name, (dtype, shape, begin) in plans.items()
     }
 
@@ -300,7 +299,7 @@ def tensor_hash(tensors: dict[str, NDArray[Any]]) -> str:
     for name in sorted(tensors):
         value = np.ascontiguousarray(tensors[name])
         digest.update(f"{name} {value.dtype.str} {value.shape}\n".encode())
-        digest.update(value.reshape(-1).view(np.uint8).data if value.size else b"")
+        digest.update(value.ravel().view(np.uint8).data if value.size else b"")
     return digest.hexdigest()
 
 

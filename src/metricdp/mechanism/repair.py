@@ -157,20 +157,18 @@ def _checked(Z: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 def _normalised(Z: NDArray[np.float64], costs: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Scale rows to sum to 1; a row of zeros goes to its cheapest output."""
-    largest = Z.max(axis=1)
-    empty = largest == 0
+    empty = ~Z.any(axis=1)
     if empty.any():
         cheapest = np.zeros(len(Z), dtype=np.int64) if costs is None else costs.argmin(axis=1)
         Z[empty, cheapest[empty]] = 1.0
-        largest[empty] = 1.0
-    Z /= largest[:, None]  # first, so that huge entries cannot overflow the sum
+    Z /= Z.max(axis=1, keepdims=True)  # first, so that huge entries cannot overflow the sum
     Z /= Z.sum(axis=1, keepdims=True)
     return Z
 
 
 def _floored(Z: NDArray[np.float64], graph: MdpGraph) -> NDArray[np.float64]:
     """Raise entries to about what a whole number needs at least; records without neighbours may keep their zeros."""
-    return np.maximum(Z, np.where(_is_alone(graph), 0.0, FLOOR)[:, None])
+    return np.where(_is_alone(graph)[:, None], Z, np.maximum(Z, FLOOR))
 
 
 def _close(
@@ -241,10 +239,10 @@ def _closed_thinly_first(
             break
         H = thin.closure(Z, epsilon * (1.0 - held_back), slack=SLACK, is_over=is_over)
         Z = H / H.sum(axis=1, keepdims=True)
-    nothing = _Closed(np.zeros((0, 0)), np.zeros(0), np.zeros(0))
+    nothing = Z[:0]
     best = _alternate(
         Z,
-        nothing,
+        _Closed(nothing, nothing, nothing),
         graph,
         epsilon,
         costs=within,
@@ -353,7 +351,7 @@ def _to_integers(
     while True:
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
-        whole = np.where((closed.H > 0) & (whole < 1.0), 1.0, whole)
+        whole = np.maximum(whole, closed.H > 0)  # what is possible stays possible
         close_columns(whole, indptr, indices, decay, whole=True, order=graph.sweep, is_over=is_over)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
