@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 1 << 24
 BLANKS = re.compile(r"[ \t\n\r]*")
+GOES_ON = ("", ".", "e", "E")  # what follows the part of a number that can be read as one
 DEGREES = ("CRS84", "4326")
 GEOMETRIES = (
     "Point",
@@ -49,7 +50,7 @@ class Feature:
             known = kind if kind is None or kind in GEOMETRIES else f"of another kind{revealed(kind)}"
             raise InputError(f"{self.where} has the geometry {known}: only Points can be perturbed; remove it")
         position = geometry.get("coordinates")
-        if not isinstance(position, list) or len(position) < 2 or not all(map(_is_number, position[:2])):
+        if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position[:2])):
             raise InputError(f"{self.where} has coordinates that are no [longitude, latitude]: give both in degrees")
         try:
             return float(position[1]), float(position[0])
@@ -137,8 +138,8 @@ class _Text:
                 if self._is_all or isinstance(error, RecursionError):
                     fault = getattr(error, "msg", str(error))
             else:
-                # a number may go on in what is not read yet
-                if end < len(self._buffer) or self._is_all:
+                # a number may go on in what is not read yet, even after its point
+                if self._is_all or self._buffer[end : end + 1] not in GOES_ON:
                     self._at = end
                     return value
             if fault:  # raised here, for the error of the decoder carries the text along
@@ -191,5 +192,6 @@ class _Text:
         return FileFormatError(f"{self._source.path} is not GeoJSON ({why}): save it again as GeoJSON")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Say whether a JSON value is a number; Python takes true and false for numbers as well."""
     return isinstance(value, int | float) and not isinstance(value, bool)
