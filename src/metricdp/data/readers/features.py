@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metricdp.errors import FileFormatError, InputError, revealed
@@ -29,27 +29,37 @@ GEOMETRIES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Feature:
     """One feature as it stands in the file."""
 
-    content: Any = field(repr=False)
+    content: Any
     where: str
+
+    def __repr__(self) -> str:
+        return f"Feature({self.where!r})"
 
     @property
     def properties(self) -> dict[str, Any]:
         """Its properties; none if it has no object of them."""
-        found = self.content.get("properties") if isinstance(self.content, dict) else None
+        return self._member("properties")
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        """Its geometry; empty if it has none."""
+        return self._member("geometry")
+
+    def _member(self, name: str) -> dict[str, Any]:
+        found = self.content.get(name) if isinstance(self.content, dict) else None
         return found if isinstance(found, dict) else {}
 
     def place(self) -> tuple[float, float]:
         """Give latitude and longitude of a Point."""
-        geometry = self.content.get("geometry") if isinstance(self.content, dict) else None
-        kind = geometry.get("type") if isinstance(geometry, dict) else None
-        if not isinstance(geometry, dict) or kind != "Point":
+        kind = self.geometry.get("type")
+        if kind != "Point":
             known = kind if kind is None or kind in GEOMETRIES else f"of another kind{revealed(kind)}"
             raise InputError(f"{self.where} has the geometry {known}: only Points can be perturbed; remove it")
-        position = geometry.get("coordinates")
+        position = self.geometry.get("coordinates")
         if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position[:2])):
             raise InputError(f"{self.where} has coordinates that are no [longitude, latitude]: give both in degrees")
         try:

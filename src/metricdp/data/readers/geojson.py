@@ -35,7 +35,7 @@ def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None
     weights: list[Any] = []
     with TextSource(path, most_ratio=MOST_RATIO, is_secret=False) as source:
         for feature in features(source):
-            places.append(_latitude_longitude(feature.content, feature.where))
+            places.append(_latitude_longitude(feature.geometry, feature.where))
             own, properties = feature.content.get("id"), feature.properties
             name = properties.get("id") if own is None else own
             ids.append(None if name is None else str(name))
@@ -57,15 +57,14 @@ def _weight(value: Any, where: str) -> float | None:
     return float(value)
 
 
-def _latitude_longitude(feature: Any, where: str) -> tuple[float, float]:
-    geometry = feature.get("geometry") if isinstance(feature, dict) else None
-    kind = geometry.get("type") if isinstance(geometry, dict) else None
+def _latitude_longitude(geometry: dict[str, Any], where: str) -> tuple[float, float]:
+    kind = geometry.get("type")
     if kind in _LINES:
         raise InputError(
             f"{where} is a {kind}, but records are Points: read streets from GraphML (.graphml) or "
             "OpenStreetMap (.osm.pbf) instead"
         )
-    if not isinstance(geometry, dict) or kind != "Point":
+    if kind != "Point":
         raise InputError(f"{where} has the geometry {kind}: records are Points; remove the feature")
     position = geometry.get("coordinates")
     if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position[:2])):
