@@ -51,7 +51,7 @@ def test_one_number_makes_a_vector_and_a_head_has_two(write):
     assert read_word_vectors(write("cat 1\n5 2\n")).coordinates.tolist() == [[1.0], [2.0]]
     assert read_word_vectors(write("2 1\ncat 1\n5 2\n")).ids == ("cat", "5")
     assert read_word_vectors(write("7 8 9\n1 2 3\n")).ids == ("7", "1")
-    assert read_word_vectors(write("² 3\n³ 4\n")).ids == ("²", "³")  # noqa: RUF001  digits, but not of a head
+    assert read_word_vectors(write("² 3\n³ 4\n")).ids == ("²", "³")
     assert read_word_vectors(write("1 2.0\n")).ids == ("1",)
 
 
@@ -108,8 +108,9 @@ def test_words_may_hold_spaces_and_underscores(write):
 
 # street graphs
 
-NODES = '<node id="a"><data key="y">57</data><data key="x">12</data></node><node id="b">' + (
-    '<data key="y">58</data><data key="x">13</data></node>'
+NODES = (
+    '<node id="a"><data key="y">57</data><data key="x">12</data></node>'
+    '<node id="b"><data key="y">58</data><data key="x">13</data></node>'
 )
 
 

@@ -9,7 +9,7 @@ from metricdp.data import Records, read_csv, read_matrix, read_rows, read_street
 from metricdp.data.readers import tables
 from metricdp.data.readers.columns import Layout, find_columns, listed
 from metricdp.data.readers.streams import TextSource
-from metricdp.data.readers.tables import Table, csv_tables
+from metricdp.data.readers.tables import Table, csv_tables, is_number
 from metricdp.errors import FileFormatError, InputError, show_values
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
@@ -157,9 +157,14 @@ def test_the_first_cell_that_is_no_number_is_named(read):
     assert message_of(read, table, 0) == (
         f"t.csv, line 4, column 'where' is 'far': it must be {what}; correct or remove the line"
     )
-    underscored = table_of(("1", "1_0", "x"), names=("where",))
-    assert "line 3, column 'where' is '1_0'" in message_of(read, underscored, 0)
+    for cells in (("1", "1_0"), ("1", "1_0", "x")):
+        assert "line 3, column 1 is '1_0'" in message_of(read, table_of(cells), 0)
     assert "line 2, column 1 is empty" in message_of(read, table_of((" ", "x")), 0)
+
+
+def test_what_is_a_number():
+    cells = ("1", " -1e3 ", "nan", "", "x", "1_0", "_")
+    assert [is_number(cell) for cell in cells] == [True, True, True, False, False, False, False]
 
 
 def test_the_first_number_that_is_not_finite_is_named_unless_it_may_be_so():
@@ -246,6 +251,9 @@ def test_a_row_of_exactly_the_longest_length_is_read(write, monkeypatch):
     assert table.columns == (("abc\ndef", "abc\ndef", "x"),)
     message = message_of(tables_in, write("a\n" + row), error=FileFormatError)
     assert message.endswith("line 3 is part of a row of more than 10 characters: close the quotes")
+    assert tables_in(write("abcdefghi\n1\n"))[0].names == ("abcdefghi",)
+    message = message_of(tables_in, write("abcdefghij\n1\n"), error=FileFormatError)
+    assert "line 1 is part of a row of more than 10 characters" in message
 
 
 def test_damaged_rows_are_named(write):

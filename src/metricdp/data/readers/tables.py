@@ -88,7 +88,7 @@ def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table
     lines_of_row = _LinesOfRow(source)
     reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
     names: list[str] = []
-    width, first_line, rows_at_once = 0, 0, 1
+    width = 0
     rows: list[list[str]] = []
     lines: list[int] = []
     try:
