@@ -89,7 +89,7 @@ def test_half_of_the_free_memory_is_allowed(monkeypatch):
 
 def test_free_memory_as_the_system_tells_it(monkeypatch):
     assert 1e6 < available_bytes() < 1e15
-    told = "MemTotal:  9000 kB\nMemAvailable:   2000 kB\n"
+    told = "MemTotal:  9000 kB\nNote: a: b\nMemAvailable:   2000 kB\n"
     monkeypatch.setattr(streams, "open", lambda *_, **__: io.StringIO(told), raising=False)
     assert available_bytes() == 2000 * 1024
 
@@ -305,6 +305,13 @@ def test_pieces_of_text_are_counted_in_lines(write, monkeypatch):
         assert (source.read(), source.line) == ("a\nb\n", 3)
         assert (source.read(), source.line) == ("c\n\n\n", 6)
         assert (source.read(), source.line) == ("", 6)
+
+
+def test_line_ends_of_all_systems_are_one_sign_unless_they_are_kept(write):
+    path = write("a\rb\r\nc\n")
+    for newline, text, line in ((None, "a\nb\nc\n", 4), ("", "a\rb\r\nc\n", 3), ("\n", "a\rb\r\nc\n", 3)):
+        with TextSource(path, newline=newline) as source:
+            assert (source.read(), source.line) == (text, line)
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

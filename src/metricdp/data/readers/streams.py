@@ -103,7 +103,7 @@ class ByteSource:
         try:
             status = os.fstat(self._raw.fileno())
             self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-            self.start = self._raw.peek()[:8]
+            self.start = self._raw.peek()
         except OSError as error:
             self._raw.close()
             raise self._unreadable(error) from None
