@@ -208,6 +208,21 @@ def test_the_values_of_an_element_have_a_limit_together(write, monkeypatch):
     assert message == f"{path} has an element with more than 10 characters: save it with osmnx.save_graphml"
 
 
+def test_the_values_of_the_graph_itself_have_the_same_limit(write, monkeypatch):
+    monkeypatch.setattr(graphml, "LONGEST_VALUES", 10)
+    assert read_graphml(write(graph('<data key="n">1234567890</data>', NODES))).n == 2
+    path = write(graph('<data key="n">12345678901</data>', NODES))
+    assert "more than 10 characters" in message_of(read_graphml, path, error=FileFormatError)
+
+
+def test_values_within_values_end_the_outer_one(write):
+    path = write(graph('<node id="c"><data key="x">1<data key="y">2</data>3</data></node>'))
+    assert "node c has no x and y" in message_of(read_graphml, path)
+    key = '<key for="node" attr.name="x"/>'
+    path = write(graph(key, '<node id="c"><data key="n">1<data key="y">2</data>3</data></node>'))
+    assert "node c has no x and y" in message_of(read_graphml, path)
+
+
 def test_what_is_no_graph_is_said_with_the_reason(write):
     for content, reason in ((graph("<a>"), "mismatched tag"), ("<?xml version='1.0' encoding='x'?><a/>", "unknown")):
         path = write(content)

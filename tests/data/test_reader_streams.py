@@ -330,6 +330,21 @@ def test_a_byte_is_secret_unless_said_otherwise(write):
         assert "line 1 ('byte 0x83') is not" in message_of(lines_of, path, error=FileFormatError)
 
 
+@pytest.mark.parametrize("name", [name for name in COUNTED if name != "graphml"])
+def test_what_readers_of_records_read_is_no_secret(name, write):
+    reader, text, _ = COUNTED[name]
+    path = write(text.encode() + b"\xff")
+    message = message_of(reader, path, error=FileFormatError)
+    assert message == f"{path}, line {1 + text.count(chr(10))}, byte 0xff, is not UTF-8 text: save it as UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"), [(read_csv, "lat,lon\n1,far\n"), (read_rows, "1\nfar\n"), (read_matrix, "1\nfar\n")]
+)
+def test_cells_of_records_are_shown(reader, content, write):
+    assert "is 'far': it must be" in message_of(reader, write(content))
+
+
 def test_a_line_of_two_to_the_24_characters_is_the_longest(write, monkeypatch):
     monkeypatch.setattr(streams, "BYTES_AT_ONCE", 1 << 25)
     line = b"a" * (1 << 24)
