@@ -1,6 +1,8 @@
 """Tables at their edges: which columns count, which line is named, and what is exactly allowed."""
 
 import gzip
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -138,6 +140,17 @@ def test_row_numbers_have_one_column(write):
 def test_a_numpy_file_of_truth_values_is_a_matrix_and_one_row_is_enough(tmp_path):
     np.save(tmp_path / "m.npy", np.array([[True, False]]))
     assert read_matrix(tmp_path / "m.npy").tolist() == [[1.0, 0.0]]
+
+
+def test_a_numpy_array_does_not_come_through_a_pipe(tmp_path, write):
+    array = write(b"", "m.npy")
+    np.save(array, np.ones((2, 2)))
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(array.read_bytes()))
+    writer.start()
+    message = message_of(read_matrix, tmp_path / "pipe")
+    writer.join()
+    assert message == f"{tmp_path / 'pipe'} is a pipe or device: save the NumPy array to a file and name that"
 
 
 # cells
