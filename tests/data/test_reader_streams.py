@@ -120,7 +120,11 @@ COUNTED = {
     "rows": (read_rows, "1\n2\n3\n", 3 * 24),
     "matrix": (read_matrix, "1,2,3\n4,5,6\n", 6 * 24),
     "geojson": (read_geojson, f'{{"features": [{POINT}}}, {POINT}}}]}}', 2 * 420),
-    "geojson with ids": (read_geojson, f'{{"features": [{POINT}, "id": "abcde"}}]}}', 420 + 5),
+    "geojson with ids": (
+        read_geojson,
+        f'{{"features": [{POINT}, "id": "abcde"}}, {POINT}, "id": "f"}}]}}',
+        2 * 420 + 6,
+    ),
     "word vectors": (read_word_vectors, "cat 1 2\nlion 3 4\n", 2 * (300 + 2 * 24) + 7),
     "graphml": (
         read_graphml,
