@@ -255,6 +255,12 @@ def test_wide_tables_have_fewer_rows(write, monkeypatch, cells_at_once, sizes):
     assert [table.n_rows for table in tables_in(write("a,b,c\n" + "1,2,3\n" * 3))] == sizes
 
 
+def test_tables_hold_4096_rows_and_a_quarter_of_a_million_cells(write):
+    assert [table.n_rows for table in tables_in(write("a\n" + "1\n" * 4097))] == [4096, 1]
+    wide = ",".join("1" * (1 << 16)) + "\n"
+    assert [table.n_rows for table in tables_in(write(wide * 5), has_header=False)] == [4, 1]
+
+
 def test_a_row_of_exactly_the_longest_length_is_read(write, monkeypatch):
     """Quotes join lines to a row; what counts is the row, and each row anew."""
     monkeypatch.setattr(tables, "LONGEST_LINE", 10)

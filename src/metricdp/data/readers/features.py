@@ -191,9 +191,7 @@ class _Text:
                 return ""
 
     def _more(self) -> bool:
-        if self._is_all:
-            return False
-        piece = self._source.read()
+        piece = "" if self._is_all else self._source.read()
         self._buffer, self._at = self._buffer[self._at :] + piece, 0
         self._is_all = not piece
         return bool(piece)
