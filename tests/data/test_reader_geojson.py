@@ -197,6 +197,14 @@ def test_the_longest_value_is_counted_from_its_beginning(write, monkeypatch):
     assert "a value of more than 16,777,216 characters" in message_of(contents, path, error=FileFormatError)
 
 
+def test_what_stands_before_a_value_in_its_piece_does_not_count(write, monkeypatch):
+    with write("x" * (1 << 20)).open("rb") as file:
+        first = len(file.peek())
+    monkeypatch.setattr(features_module, "LONGEST_VALUE", 100)
+    before = '{"features": [1'.ljust(first - 51) + ","
+    assert contents(write(before + '"' + "a" * 80 + '"]}')) == [1, "a" * 80]
+
+
 def test_brackets_too_deep_are_refused_at_once(write, monkeypatch):
     monkeypatch.setattr(features_module, "LONGEST_VALUE", 1000)
     message = message_of(contents, write('{"features": ' + "[" * 200_000), error=FileFormatError)
