@@ -48,7 +48,7 @@ def find_columns(names: Sequence[object], source: object) -> Layout:
         return Layout("places", (latitude, longitude), position["id"], position["weight"])
     axes = _axes(keys, source)
     if not axes:
-        hint = "; separate columns with commas" if len(keys) == 1 and re.search(r"[;\t|]", keys[0]) else ""
+        hint = "; separate columns with commas" if len(keys) == 1 and re.search(r"[;\t|]", "".join(keys)) else ""
         raise InputError(
             f"{source} has the columns {listed(names)}, but it needs lat and lon (places) or "
             f"x, y, ... or x1, x2, ... (vectors): rename them{hint}"

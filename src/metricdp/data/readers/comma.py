@@ -134,10 +134,11 @@ def read_rows(path: str | PathLike[str], *, memory_limit: float | None = None) -
 
 def _without_header(table: Table) -> Table:
     """Give the table without its first row if that is no number."""
+    (cells,) = table.columns
     try:
-        float(table.columns[0][0])
+        float(cells[0])
     except ValueError:
-        return replace(table, columns=(table.columns[0][1:],), lines=table.lines[1:])
+        return replace(table, columns=(cells[1:],), lines=table.lines[1:])
     return table
 
 

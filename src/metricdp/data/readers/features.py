@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metricdp.errors import FileFormatError, InputError, revealed
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 1 << 24
 BLANKS = re.compile(r"[ \t\n\r]*")
+GOES_ON = ("", ".", "e", "E")  # what follows the part of a number that can be read as one
 DEGREES = ("CRS84", "4326")
 GEOMETRIES = (
     "Point",
@@ -28,28 +29,38 @@ GEOMETRIES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Feature:
     """One feature as it stands in the file."""
 
-    content: Any = field(repr=False)
+    content: Any
     where: str
+
+    def __repr__(self) -> str:
+        return f"Feature({self.where!r})"
 
     @property
     def properties(self) -> dict[str, Any]:
         """Its properties; none if it has no object of them."""
-        found = self.content.get("properties") if isinstance(self.content, dict) else None
+        return self._member("properties")
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        """Its geometry; empty if it has none."""
+        return self._member("geometry")
+
+    def _member(self, name: str) -> dict[str, Any]:
+        found = self.content.get(name) if isinstance(self.content, dict) else None
         return found if isinstance(found, dict) else {}
 
     def place(self) -> tuple[float, float]:
         """Give latitude and longitude of a Point."""
-        geometry = self.content.get("geometry") if isinstance(self.content, dict) else None
-        kind = geometry.get("type") if isinstance(geometry, dict) else None
-        if not isinstance(geometry, dict) or kind != "Point":
+        kind = self.geometry.get("type")
+        if kind != "Point":
             known = kind if kind is None or kind in GEOMETRIES else f"of another kind{revealed(kind)}"
             raise InputError(f"{self.where} has the geometry {known}: only Points can be perturbed; remove it")
-        position = geometry.get("coordinates")
-        if not isinstance(position, list) or len(position) < 2 or not all(map(_is_number, position[:2])):
+        position = self.geometry.get("coordinates")
+        if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position[:2])):
             raise InputError(f"{self.where} has coordinates that are no [longitude, latitude]: give both in degrees")
         try:
             return float(position[1]), float(position[0])
@@ -137,8 +148,8 @@ class _Text:
                 if self._is_all or isinstance(error, RecursionError):
                     fault = getattr(error, "msg", str(error))
             else:
-                # a number may go on in what is not read yet
-                if end < len(self._buffer) or self._is_all:
+                # a number may go on in what is not read yet, even after its point
+                if self._is_all or self._buffer[end : end + 1] not in GOES_ON:
                     self._at = end
                     return value
             if fault:  # raised here, for the error of the decoder carries the text along
@@ -180,9 +191,7 @@ class _Text:
                 return ""
 
     def _more(self) -> bool:
-        if self._is_all:
-            return False
-        piece = self._source.read()
+        piece = "" if self._is_all else self._source.read()
         self._buffer, self._at = self._buffer[self._at :] + piece, 0
         self._is_all = not piece
         return bool(piece)
@@ -191,5 +200,6 @@ class _Text:
         return FileFormatError(f"{self._source.path} is not GeoJSON ({why}): save it again as GeoJSON")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Say whether a JSON value is a number; Python takes true and false for numbers as well."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -39,5 +39,5 @@ def stem(path: str | PathLike[str]) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    reason = getattr(error, "strerror", None) or error
     return InputError(f"{path} cannot be read ({reason}): check the path and its permissions")

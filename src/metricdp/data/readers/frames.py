@@ -81,7 +81,8 @@ def _from_geo_frame(frame: Any) -> Records:
     kinds = list(geometry.geom_type)
     wrong = next((row for row, kind in enumerate(kinds) if kind != "Point"), None)
     if wrong is not None:
-        raise InputError(f"row {wrong} of the GeoDataFrame is {kinds[wrong] or 'without geometry'}: records are Points")
+        found = kinds[wrong] if isinstance(kinds[wrong], str) else "without geometry"  # None or nan
+        raise InputError(f"row {wrong} of the GeoDataFrame is {found}: records are Points")
     if geometry.crs is not None:
         geometry = geometry.to_crs("EPSG:4326")
     names = {str(name).lower(): name for name in frame.columns}

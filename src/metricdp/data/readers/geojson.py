@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metricdp.data.readers.features import features
+from metricdp.data.readers.features import features, is_number
 from metricdp.data.readers.files import stem
 from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
 from metricdp.data.records import Records
@@ -35,7 +35,7 @@ def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None
     weights: list[Any] = []
     with TextSource(path, most_ratio=MOST_RATIO, is_secret=False) as source:
         for feature in features(source):
-            places.append(_latitude_longitude(feature.content, feature.where))
+            places.append(_latitude_longitude(feature.geometry, feature.where))
             own, properties = feature.content.get("id"), feature.properties
             name = properties.get("id") if own is None else own
             ids.append(None if name is None else str(name))
@@ -52,33 +52,28 @@ def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None
 def _weight(value: Any, where: str) -> float | None:
     if value is None:
         return None
-    if not _is_number(value) or abs(value) > LARGEST_WEIGHT:
+    if not is_number(value) or abs(value) > LARGEST_WEIGHT:
         raise InputError(f"{where} has the weight {value!r:.40}: give a number, zero or more")
     return float(value)
 
 
-def _latitude_longitude(feature: Any, where: str) -> tuple[float, float]:
-    geometry = feature.get("geometry") if isinstance(feature, dict) else None
-    kind = geometry.get("type") if isinstance(geometry, dict) else None
+def _latitude_longitude(geometry: dict[str, Any], where: str) -> tuple[float, float]:
+    kind = geometry.get("type")
     if kind in _LINES:
         raise InputError(
             f"{where} is a {kind}, but records are Points: read streets from GraphML (.graphml) or "
             "OpenStreetMap (.osm.pbf) instead"
         )
-    if not isinstance(geometry, dict) or kind != "Point":
+    if kind != "Point":
         raise InputError(f"{where} has the geometry {kind}: records are Points; remove the feature")
     position = geometry.get("coordinates")
-    if not isinstance(position, list) or len(position) < 2 or not all(map(_is_number, position[:2])):
+    if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position[:2])):
         raise InputError(f"{where} has the coordinates {position!r:.60}: give [longitude, latitude] in degrees")
     longitude, latitude = position[:2]
     try:
         return float(latitude), float(longitude)
     except OverflowError:
         raise InputError(f"{where} has coordinates beyond all numbers: give longitude and latitude") from None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _all_or_none(values: list[Any], path: str | PathLike[str], what: str) -> list[Any] | None:

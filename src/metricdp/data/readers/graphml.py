@@ -63,16 +63,17 @@ def _streets(graph: _GraphReader, coordinates: np.ndarray) -> StreetNetwork:
         raise FileFormatError(
             f"{graph.source} has a street at node {unknown!r}, which is not in the file: save it again"
         )
-    edges = np.array([(row[u], row[v]) for u, v in graph.edges], dtype=np.int64).reshape(-1, 2)
+    edges = np.array([(row[u], row[v]) for u, v in graph.edges], dtype=np.int64).reshape(len(graph.edges), 2)
     metres = np.array([np.nan if length is None else length for length in graph.metres], dtype=np.float64)
     is_missing = np.isnan(metres)
-    if is_missing.any() and not is_missing.all():
+    n_missing = int(is_missing.sum())
+    if 0 < n_missing < len(metres):
         u, v = graph.edges[int(np.flatnonzero(is_missing)[0])]
         raise InputError(
             f"{graph.source}: the street from {u} to {v} has no length though others have "
-            f"({int(is_missing.sum())} such streets): give all streets a length in metres or none"
+            f"({n_missing} such streets): give all streets a length in metres or none"
         )
-    km = haversine_km(coordinates[edges[:, 0]], coordinates[edges[:, 1]]) if is_missing.all() else metres / 1000.0
+    km = haversine_km(coordinates[edges[:, 0]], coordinates[edges[:, 1]]) if n_missing else metres / 1000.0
     edges, km = merge_parallel(edges, km)
     return StreetNetwork(coordinates, edges.astype(np.int32), km)
 
@@ -92,9 +93,8 @@ class _GraphReader:
         self._text: list[str] = []
         self._n_characters = 0
 
-    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+    def doctype(self, *_: str | None) -> None:
         """Refuse a document type, which could declare entities."""
-        del name, public, system
         raise FileFormatError(f"{self.source} declares a document type (DTD), which is refused: remove the declaration")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -123,8 +123,8 @@ class _GraphReader:
     def end(self, tag: str) -> None:
         """Take the element that is complete."""
         match tag.rpartition("}")[2]:
-            case "data":
-                self._values[self._key or ""] = "".join(self._text)
+            case "data" if self._key is not None:
+                self._values[self._key] = "".join(self._text)
                 self._key = None
             case "node":
                 self._add_node()

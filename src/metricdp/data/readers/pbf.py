@@ -88,4 +88,4 @@ def _read_segments(
     except RuntimeError as error:
         raise FileFormatError(f"{path} is not an OpenStreetMap extract in PBF ({error}): get it again") from None
     ids = np.fromiter(row, dtype=np.int64, count=len(row))
-    return ids, np.array(places).reshape(-1, 2), np.array(segments, dtype=np.int64).reshape(-1, 2)
+    return ids, np.array(places).reshape(len(places), 2), np.array(segments, dtype=np.int64).reshape(len(segments), 2)

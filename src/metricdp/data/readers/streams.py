@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import zlib
-from typing import IO, TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from metricdp.data.readers.files import existing_file
 from metricdp.errors import FileFormatError, InputError, revealed
@@ -103,7 +103,7 @@ class ByteSource:
         try:
             status = os.fstat(self._raw.fileno())
             self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-            self.start = self._raw.peek(8)[:8]
+            self.start = self._raw.peek()
         except OSError as error:
             self._raw.close()
             raise self._unreadable(error) from None
@@ -118,7 +118,6 @@ class ByteSource:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bytes.close()
         self._raw.close()
 
     @property
@@ -205,17 +204,19 @@ class TextSource(ByteSource):
 class _Counted(io.RawIOBase):
     """The bytes of a file, counted: a pipe cannot tell where it is."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: io.BufferedReader) -> None:
         self._file, self.n = file, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: object) -> int:
-        # one system call at most: a pipe may have no more for long
-        taken = cast("io.BufferedReader", self._file).readinto1(cast("bytearray", buffer))
-        self.n += taken
-        return taken
+        view = memoryview(cast("bytearray", buffer))
+        # what is there already, or one system call: a pipe may have no more for long
+        piece = self._file.read1(len(view))
+        view[: len(piece)] = piece
+        self.n += len(piece)
+        return len(piece)
 
 
 class _Unpacked(io.RawIOBase):

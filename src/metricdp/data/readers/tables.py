@@ -50,10 +50,10 @@ class Table:
         cells = self.columns[column]
         values: NDArray[np.float64] | None = None
         with suppress(ValueError):  # whose message shows the cell
-            _refuse_underscores(cells)
+            refuse_underscores(cells)
             values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
         if values is None:
-            raise self._fault(column, next(row for row, cell in enumerate(cells) if not _is_number(cell)))
+            raise self._fault(column, next(row for row, cell in enumerate(cells) if not is_number(cell)))
         bad = ~np.isfinite(values)
         if is_finite and bad.any():
             raise self._fault(column, int(np.flatnonzero(bad)[0]), what="a finite number")
@@ -63,7 +63,7 @@ class Table:
         """Give a column as whole numbers."""
         cells = self.columns[column]
         try:
-            _refuse_underscores(cells)
+            refuse_underscores(cells)
             return np.fromiter(map(int, cells), dtype=np.int64, count=len(cells))
         except (ValueError, OverflowError):
             row = next(row for row, cell in enumerate(cells) if not _is_whole(cell))
@@ -88,7 +88,7 @@ def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table
     lines_of_row = _LinesOfRow(source)
     reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
     names: list[str] = []
-    width, first_line, rows_at_once = 0, 0, 1
+    width = 0
     rows: list[list[str]] = []
     lines: list[int] = []
     try:
@@ -144,15 +144,16 @@ class _LinesOfRow:
         return line
 
 
-def _refuse_underscores(cells: Sequence[str]) -> None:
-    # Python reads 1_000 as a number; in a table it is a mistake
+def refuse_underscores(cells: Sequence[str]) -> None:
+    """Raise ValueError if there are any: Python reads 1_000 as a number; in a file it is a mistake."""
     if "_" in "".join(cells):
         raise ValueError
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Say whether a cell is a number, finite or not."""
     try:
-        _refuse_underscores(cell)
+        refuse_underscores(cell)
         float(cell)
     except ValueError:
         return False
@@ -161,7 +162,7 @@ def _is_number(cell: str) -> bool:
 
 def _is_whole(cell: str) -> bool:
     try:
-        _refuse_underscores(cell)
+        refuse_underscores(cell)
         value = int(cell)
     except ValueError:
         return False

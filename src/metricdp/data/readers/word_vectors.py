@@ -9,6 +9,7 @@ import numpy as np
 
 from metricdp.data.readers.files import stem
 from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.tables import is_number, refuse_underscores
 from metricdp.data.records import Records
 from metricdp.errors import FileFormatError
 
@@ -87,24 +88,17 @@ def _header(cells: list[str]) -> tuple[int, int] | None:
 def _word_and_vector(cells: list[str], dimension: int, where: str) -> tuple[str, NDArray[np.float64]]:
     n_extra = len(cells) - 1 - dimension
     # a few words of the large GloVe files hold spaces themselves
-    if n_extra < 0 or any(_is_number(cell) for cell in cells[1 : 1 + n_extra]):
+    if n_extra < 0 or any(is_number(cell) for cell in cells[1 : 1 + n_extra]):
         raise FileFormatError(
             f"{where} has {len(cells) - 1} numbers, but {dimension} are expected: give every word the same number"
         )
     word, numbers = " ".join(cells[: 1 + n_extra]), cells[1 + n_extra :]
     try:
+        refuse_underscores(numbers)
         vector = np.array(list(map(float, numbers)))
     except ValueError:
-        cell = next(cell for cell in numbers if not _is_number(cell))
+        cell = next(cell for cell in numbers if not is_number(cell))
         raise FileFormatError(f"{where} has {cell!r:.40} where a number is expected: correct the line") from None
     if not np.isfinite(vector).all():
         raise FileFormatError(f"{where} has a number that is not finite: correct or remove the line")
     return word, vector
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
