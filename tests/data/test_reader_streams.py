@@ -187,7 +187,13 @@ def test_every_reader_of_records_has_the_limit(reader, write, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "content", [gzip.compress(b"cat 1\n")[:-5], gzip.compress(b"cat 1\n") + b"rubbish", b"\x1f\x8b\x08\x00" + b"x" * 40]
+    "content",
+    [
+        gzip.compress(b"cat 1\n", mtime=0)[:-5],
+        gzip.compress(b"cat 1\n", mtime=0) + b"rubbish",
+        b"\x1f\x8b\x08\x00" + b"x" * 40,
+    ],
+    ids=["cut off", "more after the end", "no packed file at all"],
 )
 def test_damaged_packed_files(content, write):
     path = write(content)
