@@ -13,7 +13,7 @@ from benchmarks.memory import LARGE, SMALL
 import metricdp as mdp
 from metricdp.errors import InputError, SolverError
 from metricdp.metric.thin import sampled_edges, thin_edges
-from metricdp.problem import memory
+from metricdp.problem import memory_model as memory
 from metricdp.problem.memory_model import Sizes, available_bytes, check_memory, held_bytes
 from metricdp.solve.lp import LinearProgram
 from metricdp.solve.memory import expected_peak, method_bytes, most_edges
