@@ -19,8 +19,8 @@ from metricdp.solve.checkpoint import Checkpoint
 from metricdp.solve.component import Component
 from metricdp.solve.solvers.firstorder import iterate
 from metricdp.solve.solvers.firstorder.bounds import certified_bound
+from metricdp.solve.solvers.firstorder.checkpointing import restore, store
 from metricdp.solve.solvers.firstorder.loop import Progress
-from metricdp.solve.solvers.firstorder.memory import restore, store
 from metricdp.solve.solvers.firstorder.network import Network, first_edges
 
 GAP = 1e-4

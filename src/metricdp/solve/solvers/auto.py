@@ -2,9 +2,10 @@
 
 The interior point method costs what the sizes say: some forty iterations, each a count of operations. Where that is
 little, it is taken outright, and a linear program with lazy rows after it if rounding ends it too soon. Elsewhere
-first-order steps begin, since a rough gap takes few of them and they need no factors, and they hand over to the interior point as soon as their own rate foretells that they will cost more than it
-would: by then they have cost at most as much, so that both together take at most twice the time of the better one. All
-costs are counts, so that a problem takes the same way on any machine.
+first-order steps begin, since a rough gap takes few of them and they need no factors. They hand over to the interior
+point as soon as they have cost as much as it would, or their own rate predicts that they will, so that both together
+take at most about twice the time of the better one. All costs are counts of operations, so that a problem takes the
+same way on any machine.
 """
 
 from __future__ import annotations
