@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -249,3 +250,22 @@ def test_every_iterate_is_private():
                 assert (Z[j] <= growth * Z[i] * (1 + 1e-12)).all()
                 assert np.allclose(Z.sum(axis=1), 1.0, atol=1e-12)
     assert np.abs(point.missed_rows).max() < 1e-14
+
+
+def test_it_can_be_broken_off_in_the_middle_of_an_iteration(monkeypatch):
+    """A deadline that comes while factors are made does not wait for the rest of them."""
+    problem = small_problem("road", seed=1, n=40, outputs=10, exponent=1.0)
+    calls, solve = [], factors.Factors.solve
+
+    def stopping(self, right):
+        calls.append(1)
+        if len(calls) == 30:
+            signal.raise_signal(signal.SIGINT)
+        return solve(self, right)
+
+    monkeypatch.setattr(factors.Factors, "solve", stopping)
+    result = mdp.solve(problem, method="interior", gap=1e-7)
+    assert result.status is mdp.Status.LIMIT
+    assert len(calls) == 30
+    assert result.mechanism.certificate.privacy.certified
+    check_agreement(result, mdp.solve(problem, method="direct", gap=1e-6))

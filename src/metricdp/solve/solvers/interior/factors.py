@@ -73,14 +73,25 @@ class Factors:
     """The inverse factors of all outputs at given weights, and the factor of the sum of the inverses."""
 
     def __init__(
-        self, pattern: Pattern, diagonal: NDArray[np.float64], pairs: NDArray[np.float64], pool: Executor
+        self,
+        pattern: Pattern,
+        diagonal: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+        pool: Executor,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Factorise; ``diagonal`` has shape (K, n), ``pairs`` (K, pairs). LinAlgError says where that breaks down."""
-        self.pattern, self.pool = pattern, pool
+        """Factorise; ``diagonal`` has shape (K, n), ``pairs`` (K, pairs). LinAlgError says where that breaks down.
+
+        ``check`` is called before each part, also of later solves, and may raise an error to break off.
+        """
+        self.pattern, self.pool, self.check = pattern, pool, check
 
         def factorise(chunks: list[slice]) -> tuple[list[list[NDArray[np.float64]]], NDArray[np.float64]]:
             part = np.zeros((pattern.n, pattern.n), order="F")
-            blocks = [_inverse_factors(pattern, diagonal[chunk], pairs[chunk], part) for chunk in chunks]
+            blocks = []
+            for chunk in chunks:
+                check()
+                blocks.append(_inverse_factors(pattern, diagonal[chunk], pairs[chunk], part))
             return blocks, part
 
         total = np.zeros((pattern.n, pattern.n), order="F")
@@ -103,6 +114,7 @@ class Factors:
 
         def work(chunks: list[slice]) -> None:
             for chunk in chunks:
+                self.check()
                 some, out = right[chunk, :, None], answer[chunk, :, None]
                 for block, X in zip(self.pattern.blocks, factor_of[chunk.start], strict=True):
                     below = slice(block.start, block.end)

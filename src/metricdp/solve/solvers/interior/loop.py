@@ -101,7 +101,7 @@ class _Run:
         pool: Executor,
     ) -> None:
         self.component, self.context = component, context
-        self.system = System(component, elimination, pool)
+        self.system = System(component, elimination, pool, context.stop.check)
         self.point = Point(self.system)
         self.least = float(component.costs.min(axis=1).sum())  # was taken out of the costs
         self.bound, self.loss = incumbent.lower_bound, math.inf
@@ -116,7 +116,11 @@ class _Run:
             if self.context.stop.is_due:
                 ended = Ended.STOPPED
                 break
-            length = self._advance(options.correctors)
+            try:
+                length = self._advance(options.correctors)
+            except StoppedError:  # in the middle: the point before it stands
+                ended = Ended.STOPPED
+                break
             iterations += 1
             short = short + 1 if length < SHORT_STEP else 0
             if length == 0.0 or short >= SHORT_STEPS:

@@ -18,6 +18,7 @@ from metricdp.solve.bounds import RowDuals
 from metricdp.solve.solvers.interior.factors import Factors, Pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
@@ -49,6 +50,7 @@ class System:
     component: Component
     elimination: Elimination
     pool: Executor
+    check: Callable[[], None] = lambda: None  # called now and then; may raise an error to break off
 
     def __post_init__(self) -> None:
         graph, n = self.component.graph, self.component.n
@@ -81,7 +83,8 @@ class System:
         """Factorise at the weights y / w."""
         off = -self.mixed * (weights[: self.m] + weights[self.m :])
         diagonal = self.squares @ weights
-        return Factors(self.pattern, np.ascontiguousarray(diagonal.T), np.ascontiguousarray(off.T), self.pool)
+        matrices = (np.ascontiguousarray(diagonal.T), np.ascontiguousarray(off.T))
+        return Factors(self.pattern, *matrices, self.pool, self.check)
 
     def in_order(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return rows of the elimination order in the component's own."""
