@@ -111,7 +111,7 @@ def _first_round(
 
 
 def _winner(found: dict[str, Runs]) -> tuple[str | None, float | None]:
-    """Give the best single method, and how many times its seconds auto took."""
+    """Return the best single method, and how many times its seconds auto took."""
     reached = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
     if not reached and found["auto"].reached:  # all that is known of the others is how long they did not take
         cut_off = [runs.seconds for name, runs in found.items() if name != "auto" and runs.is_cut_off]
@@ -158,7 +158,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def verdict(row: dict[str, Any]) -> str:
-    """Give "met", "slower", "undecided" (a rival had too little time) or "unsolved" (nobody reached the gap)."""
+    """Return "met", "slower", "undecided" (a rival had too little time) or "unsolved" (nobody reached the gap)."""
     if row["winner"] is None:
         return "unsolved"
     if row["ratio"] is None or row["ratio"] > ALLOWED:

@@ -37,7 +37,7 @@ STRONG_GAPS = {"1 %": 0.01, "0.1 %": 0.001}
 
 
 def limit(seconds: float) -> float:
-    """Give a time limit that METRICDP_BENCH_LIMIT can make shorter."""
+    """Return a time limit that METRICDP_BENCH_LIMIT can make shorter."""
     return min(seconds, float(os.environ.get("METRICDP_BENCH_LIMIT", seconds)))
 
 

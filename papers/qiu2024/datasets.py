@@ -80,7 +80,7 @@ class Datasets:
         return self.road_name.rsplit(" ", 1)[0]
 
     def eta(self, dataset: str, n: int) -> float:
-        """Give the neighbour distance of a dataset with ``n`` records."""
+        """Return the neighbour distance of a dataset with ``n`` records."""
         if dataset.startswith("grid"):
             return ETA["grid"]
         family = dataset.removesuffix(ONE_DESTINATION)
@@ -88,11 +88,11 @@ class Datasets:
         return at_reference * max(1.0, REFERENCE / n) ** (1.0 / DIMENSION[family])
 
     def largest(self, dataset: str) -> float:
-        """Give how many records a dataset can have at most."""
+        """Return how many records a dataset can have at most."""
         return {"road": float(self._places.n), "text": float(POOL)}.get(dataset, math.inf)
 
     def problem(self, dataset: str, *, n: int, outputs: int, instance: int, epsilon: float) -> Problem:
-        """Give one instance; ``instance`` is the seed of every draw."""
+        """Return one instance; ``instance`` is the seed of every draw."""
         key = (dataset, n, outputs, instance)
         if key not in self._made:
             self._made.clear()  # tasks come instance by instance
@@ -124,7 +124,7 @@ class Datasets:
 
 
 def map_shape(n: int) -> tuple[int, int]:
-    """Give the rows and columns of the grid map with ``n`` cells that is nearest to a square.
+    """Return the rows and columns of the grid map with ``n`` cells that is nearest to a square.
 
     Examples
     --------

@@ -92,7 +92,7 @@ class Experiment:
 
 
 def describe(bench: Bench) -> str:
-    """Give the settings in a sentence."""
+    """Return the settings in a sentence."""
     scale = bench.scale
     smaller = "" if scale.records == REFERENCE else f" **The paper's figures are for {REFERENCE} records.**"
     return (

@@ -18,7 +18,7 @@ PARTS = {"average": ("internal_mean", SUBPROBLEM_MEAN), "maximum": ("internal_ma
 
 
 def collect(bench: Bench, key: str) -> dict[tuple[str, str], Figure]:
-    """Give mean and spread of one figure of every partition, by dataset and method."""
+    """Return mean and spread of one figure of every partition, by dataset and method."""
     return {
         (dataset, method): mean_spread(
             [float(bench.answer(size_task(bench, dataset, method, i))[key]) for i in range(bench.scale.instances)]
@@ -29,7 +29,7 @@ def collect(bench: Bench, key: str) -> dict[tuple[str, str], Figure]:
 
 
 def size_table(bench: Bench, found: dict[tuple[str, str], Figure], paper: Cells) -> str:
-    """Give a table of datasets by methods, the paper's figure in brackets."""
+    """Return a table of datasets by methods, the paper's figure in brackets."""
     rows = [
         [TITLES[dataset]]
         + [beside(shown(found[dataset, method]), _published(paper, dataset, method)) for method in bench.partitioners]
@@ -44,7 +44,7 @@ def _published(paper: Cells, dataset: str, method: str) -> str | None:
 
 
 def paper_marks(paper: Cells) -> dict[tuple[str, str], Figure]:
-    """Give the paper's figures by dataset and method, for both kinds of grid."""
+    """Return the paper's figures by dataset and method, for both kinds of grid."""
     return {
         (dataset, method): cell
         for dataset in SIZED

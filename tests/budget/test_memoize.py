@@ -31,7 +31,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
 
 
 def make(records=None, *, epsilon=0.01):
-    """Give a mechanism that is nearly uniform over its outputs, so that fresh draws differ."""
+    """Return a mechanism that is nearly uniform over its outputs, so that fresh draws differ."""
     return exponential(Problem(grid(5, 5) if records is None else records, epsilon=epsilon, eta=2.0))
 
 

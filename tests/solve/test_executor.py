@@ -122,7 +122,7 @@ def wait_until_ready(local):
 
 @contextmanager
 def two_processes():
-    """Give two processes that share nothing with this one."""
+    """Yield two processes that share nothing with this one."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         # both are up and have the package before anybody loses patience with them
         for future in [pool.submit(exec, "import time, metricdp; time.sleep(0.5)") for _ in range(2)]:

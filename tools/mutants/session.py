@@ -284,7 +284,7 @@ def _take_defaults(old: object, new: object) -> None:
 
 
 def _take_over(name: str, old: object, new: object) -> None:
-    """Give a constant its new value wherever it was imported."""
+    """Set a constant to its new value wherever it was imported."""
     for module in list(sys.modules.values()):
         space = getattr(module, "__dict__", {})
         if name in space and space[name] is old:

@@ -40,7 +40,7 @@ class Batch:
 
 
 def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[Batch]:
-    """Give the rows of a CSV file, by their column id or by their coordinates."""
+    """Yield the rows of a CSV file, by their column id or by their coordinates."""
     known = frozenset(mechanism.records.ids)
     columns: _Columns | None = None
     for table in csv_tables(source):
@@ -64,7 +64,7 @@ def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *
 def geojson_batches(
     source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
 ) -> Iterator[Batch]:
-    """Give the Point features of a GeoJSON file, by their id or by their coordinates."""
+    """Yield the Point features of a GeoJSON file, by their id or by their coordinates."""
     if are_places and mechanism.records.kind != "places":
         raise InputError(
             f"{source.path} holds places, but the mechanism's records are vectors with "

@@ -99,7 +99,7 @@ class _Cells:
             self._decimals[row, : len(numbers)] = [len(fraction) for _, fraction in numbers]
 
     def matches(self, ids: list[str], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Say for each row whether its cell holds the id (first column) and each of the numbers."""
+        """Return for each row whether its cell holds the id (first column) and each of the numbers."""
         is_id = np.array([_holds(text, name) for text, name in zip(self._texts, ids, strict=True)], dtype=bool)
         is_number = np.zeros(numbers.shape, dtype=bool)
         for value, digits in zip(self._values.T, self._decimals.T, strict=True):

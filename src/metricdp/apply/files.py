@@ -298,5 +298,5 @@ def _coordinate_names(mechanism: Mechanism) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Give a property as a cell of a table."""
+    """Return a property as a cell of a table."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)

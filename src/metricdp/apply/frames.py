@@ -116,7 +116,7 @@ def perturb_frame(
 
 
 def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
-    """Give how far each point of a frame is from its nearest record, as a Series: to choose a limit by.
+    """Return how far each point of a frame is from its nearest record, as a Series: to choose a limit by.
 
     This says something about the true points: it is for whoever holds them, never to be published with the reports.
     """

@@ -31,7 +31,7 @@ class DrawnPoints:
 
 
 def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the nearest record of each point and its distance, in the mechanism's metric."""
+    """Return the nearest record of each point and its distance, in the mechanism's metric."""
     if mechanism.metric not in CoordinateMetric.NAMES:
         raise InputError(
             f"points cannot be snapped by the metric {mechanism.metric!r}: name records by their ids, or make a "

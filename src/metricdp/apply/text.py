@@ -102,7 +102,7 @@ def perturb_text(
 
 
 def whole_words(source: TextSource) -> Iterator[str]:
-    """Give the text in pieces that end with a blank, so that no word is cut."""
+    """Yield the text in pieces that end with a blank, so that no word is cut."""
     rest = ""
     while piece := source.read():
         rest += piece
@@ -172,7 +172,7 @@ class Words:
         )
 
     def _perturbed(self, chunk: str) -> list[str | int]:
-        """Give what stands for ``chunk`` in the perturbed text: rows to draw for and text; nothing if it is dropped."""
+        """Return what replaces ``chunk`` in the perturbed text: rows to draw for, and text; nothing if dropped."""
         pieces = self._remembered(chunk) if len(chunk) <= WORTH_REMEMBERING else self._pieces(chunk)
         made: list[str | int] = []
         n_words = n_hidden = 0

@@ -254,7 +254,7 @@ def check_options(key: object, timeout: object, faults: Faults) -> None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Say whether ``value`` is a number and not a boolean."""
+    """Return whether ``value`` is a number and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

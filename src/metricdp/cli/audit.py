@@ -106,7 +106,7 @@ def audit(
 
 
 def _kind(pipeline: str, inputs: str | None, snap_limit: float | None) -> str:
-    """Say what the pipeline reads."""
+    """Return what the pipeline reads."""
     if pipeline.startswith(BUILTIN):
         if inputs is not None:
             raise InputError("--inputs goes with a command of your own: leave it out for a builtin pipeline")

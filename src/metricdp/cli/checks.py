@@ -39,7 +39,7 @@ def check_targets(
 
 
 def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:
-    """Say on standard error if the records look like people's data; return the warnings."""
+    """Return warnings if the records look like people's data, and print them to standard error."""
     warning = publication_warning(records, columns=columns)
     if warning is None:
         return []

@@ -46,7 +46,7 @@ def evaluate_command(
     time_limit: Annotated[float, typer.Option(help="Seconds for each comparison that solves an LP.")] = TIME_LIMIT,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
+    """Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
     check_targets(
         {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
     )

@@ -45,20 +45,20 @@ def main() -> None:
 
 
 def _is_a_no(error: MetricDPError) -> bool:
-    """Say whether the error is an answer: not private, or not within the budget."""
+    """Return whether the error is an answer: not private, or not within the budget."""
     from metricdp.budget.ledger import BudgetsExceededError  # noqa: PLC0415  (the help needs no ledger)
 
     return isinstance(error, (CertificationError, BudgetsExceededError))
 
 
 def _is_busy() -> bool:
-    """Say whether a solver still runs; one that was never imported does not."""
+    """Return whether a solver still runs; one that was never imported does not."""
     solver = sys.modules.get("metricdp.solve.lp")
     return solver is not None and bool(solver.is_busy())
 
 
 def _complain(error: Any) -> NoReturn:
-    """Say in one line which option or argument is wrong; without any words at all, show the help."""
+    """Print in one line which option or argument is wrong; without any arguments, print the help."""
     if len(sys.argv) == 1:
         error.show()
         sys.exit(WRONG_INPUT)
@@ -84,7 +84,7 @@ def _explained(error: Exception) -> MetricDPError:
 
 
 def _is_secret() -> bool:
-    """Say whether the arguments may hold true records, which messages do not show unless asked."""
+    """Return whether the arguments may hold true records, which messages do not show unless asked."""
     return sys.argv[1:2] == ["perturb"] and "--show-values" not in sys.argv
 
 

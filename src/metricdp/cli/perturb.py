@@ -249,7 +249,7 @@ def _answer(
 
 
 def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
-    """Say what the reports do not hide; nothing if every pair of records is protected."""
+    """Return what the reports do not hide; nothing if every pair of records is protected."""
     lines = []
     n_components = mechanism.certificate.n_components
     if n_unprotected:

@@ -70,7 +70,7 @@ def report(
 
 
 def _rebuilt(file: Path) -> Rebuilt | Mechanism:
-    """Give the mechanism with its problem, or alone if its losses are not in the file and cannot be computed."""
+    """Return the mechanism with its problem, or alone if its losses are not in the file and cannot be computed."""
     mechanism = load(file)
     try:
         return rebuild(file)

@@ -148,7 +148,7 @@ def solve_command(
 
 
 def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
-    """Give what `--json` prints of a result."""
+    """Return what `--json` prints of a result."""
     problem = result.problem
     return {
         "status": result.status.value,

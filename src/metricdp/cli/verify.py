@@ -44,7 +44,7 @@ def verify(
 
 
 def _protects_nothing(mechanism: Mechanism) -> str:
-    """Say why a file that is private as it claims should not be relied on; empty if it can be."""
+    """Return why a file should not be relied on although it is as private as it claims; empty if there is no reason."""
     promise = mechanism.guarantee
     if promise.graph.n_pairs == 0:
         return "no record has a neighbour, so any report may give its record away; solve again with a larger eta"

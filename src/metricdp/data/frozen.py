@@ -45,7 +45,7 @@ def refuse_masked(values: Any) -> None:
 
 
 def _is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Say whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
+    """Return whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
     memory: Any = array
     while isinstance(memory, np.ndarray):
         if memory.flags.writeable:  # pickle makes such arrays

@@ -46,7 +46,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limi
 
 
 def default_eta(source: str) -> float | None:
-    """Give the neighbour distance that suits a shipped data set; None for files."""
+    """Return the neighbour distance that suits a shipped data set; None for files."""
     return None if is_there(source) else DEFAULT_ETA.get(source.partition(":")[0])
 
 
@@ -63,7 +63,7 @@ def chosen(records: Records, choice: str | None, *, seed: int, option: str = "re
 
 
 def file_named(option: str, value: str, *words: str) -> str:
-    """Give ``value`` if it names a file that is there; if not, say what else ``option`` takes."""
+    """Return ``value`` if it names a file that is there; if not, say what else ``option`` takes."""
     if not is_there(value):
         raise InputError(f"{option} must be {', '.join(words)} or the path of a file that exists, got {value!r}")
     return value

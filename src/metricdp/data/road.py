@@ -15,7 +15,7 @@ CITIES = ("gothenburg",)
 
 
 def road(city: str = "gothenburg", *, n: int | None = None, seed: int = 0) -> Records:
-    """Give the street intersections of a city, with the streets between them.
+    """Return the street intersections of a city, with the streets between them.
 
     Gothenburg has 6,239 intersections and dead ends and 8,310 streets of 914 km, all connected, from OpenStreetMap
     (© OpenStreetMap contributors, ODbL). Lengths in km follow the drawn streets.

@@ -48,7 +48,7 @@ class Attack:
 
 
 def posterior(mechanism: Mechanism, belief: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Give how likely each record is after each output, ``q_i z_ik / sum_j q_j z_jk``, shape (N, K).
+    """Return how likely each record is after each output, ``q_i z_ik / sum_j q_j z_jk``, shape (N, K).
 
     An output that never occurs under the belief leaves it as it was.
     """
@@ -59,7 +59,7 @@ def posterior(mechanism: Mechanism, belief: ArrayLike | None = None) -> NDArray[
 
 
 def attack(mechanism: Mechanism, problem: Problem, *, belief: ArrayLike | None = None) -> Attack:
-    """Give how well the optimal adversary does who believes in ``belief``, or knows the true prior."""
+    """Return how well the optimal adversary does with the prior ``belief``, or with the true prior."""
     return attack_all([mechanism], problem, belief=belief)[0]
 
 
@@ -95,7 +95,7 @@ def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLi
 
 
 def best_guesses(weights: NDArray[np.float64], problem: Problem, metric: Metric) -> NDArray[np.int64]:
-    """Give for each column of ``weights`` (N, C) the record g with the least ``sum_i weights_ic d(i, g)``."""
+    """Return for each column of ``weights`` (N, C) the record g with the least ``sum_i weights_ic d(i, g)``."""
     n = problem.n_records
     best, least = np.zeros(weights.shape[1], dtype=np.int64), np.full(weights.shape[1], np.inf)
     block = max(1, ENTRIES_AT_ONCE // n)
@@ -110,7 +110,7 @@ def best_guesses(weights: NDArray[np.float64], problem: Problem, metric: Metric)
 
 
 def distance_among_records(problem: Problem) -> Metric | None:
-    """Give what measures the adversary's error: the metric, or for streets that are not at hand the straight line."""
+    """Return the measure of the adversary's error: the metric, or the straight line if the streets are missing."""
     try:
         known = np.isfinite(problem.metric.to_rows(problem.records, np.zeros(1, dtype=np.int64))).all()
     except InputError:
@@ -120,7 +120,7 @@ def distance_among_records(problem: Problem) -> Metric | None:
 
 
 def wrong_prior(problem: Problem) -> tuple[NDArray[np.float64], str]:
-    """Give a belief that differs from the true prior, and what it is in words.
+    """Return a belief that differs from the true prior, and what it is in words.
 
     Uniform if the prior is not; if it is, records with many neighbours (crowded places) are believed more likely.
     """
@@ -133,7 +133,7 @@ def wrong_prior(problem: Problem) -> tuple[NDArray[np.float64], str]:
 
 
 def checked_belief(belief: ArrayLike | None, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give a belief scaled to sum to 1; the true prior if none is given."""
+    """Return a belief scaled to sum to 1; the true prior if none is given."""
     if belief is None:
         return prior
     weights = np.asarray(belief, dtype=np.float64)

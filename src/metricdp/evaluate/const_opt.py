@@ -35,7 +35,7 @@ TOLERANCE = 1e-9
 def const_opt(
     problem: Problem, *, free_share: float = FREE_SHARE, time_limit: float | None = None
 ) -> tuple[Mechanism, str]:
-    """Give the best mechanism whose far entries are the exponential mechanism's, certified, and a note on it."""
+    """Return the best mechanism whose far entries are the exponential mechanism's, certified, and a note on it."""
     fixed = exponential_matrix(problem)
     n_free = min(problem.n_outputs, max(2, math.ceil(free_share * problem.n_outputs)))
     distances = distance_loss(problem.records, problem.outputs, problem.metric)

@@ -16,7 +16,7 @@ NEARLY = 1e-3  # of the probability: less than this makes no difference in pract
 
 
 def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
-    """Give one sentence if the problem is degenerate, None if not. The gravest case comes first."""
+    """Return one sentence if the problem is degenerate, None if not. The gravest case comes first."""
     graph, n = problem.graph, problem.n_records
     if graph.n_pairs == 0:
         return (
@@ -48,13 +48,13 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
 
 
 def _reports_the_cheapest(Z: NDArray[np.float64], problem: Problem) -> bool:
-    """Say whether every record that can occur reports (one of) its cheapest outputs nearly always."""
+    """Return whether every record that can occur reports (one of) its cheapest outputs nearly always."""
     matters = problem.records.prior > 0
     is_cheapest = problem.loss == problem.loss.min(axis=1, keepdims=True)
     return bool(((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEARLY).all())
 
 
 def _is_same_for_neighbours(Z: NDArray[np.float64], problem: Problem) -> bool:
-    """Say whether all records of a component report nearly alike (in total variation from its first record)."""
+    """Return whether all records of a component report nearly alike (in total variation from its first record)."""
     first = np.array([rows[0] for rows in problem.graph.components])
     return bool((0.5 * np.abs(Z - Z[first[problem.graph.labels]]).sum(axis=1) <= NEARLY).all())

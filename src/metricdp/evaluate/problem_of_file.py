@@ -112,7 +112,7 @@ def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt
 
 
 def with_graph(problem: Problem, graph: MdpGraph, epsilon: float) -> Problem:
-    """Give the same problem with other neighbour pairs and another budget."""
+    """Return the same problem with other neighbour pairs and another budget."""
     metric = StoredMetric("matrix", graph, problem.metric)
     return Problem(
         problem.records, epsilon=epsilon, eta=math.inf, outputs=_given(problem), loss=problem.loss, metric=metric
@@ -150,7 +150,7 @@ def _asked(mechanism: Mechanism, loss: str | ArrayLike) -> tuple[NDArray[np.floa
 
 
 def _candidates(mechanism: Mechanism) -> list[tuple[str, Callable[[], NDArray[np.float64]]]]:
-    """Give the losses that mechanisms are usually made for; those that cannot be made raise."""
+    """Return the losses that mechanisms are usually made for; those that cannot be made raise."""
     records, outputs, metric = mechanism.records, mechanism.outputs, _metric(mechanism)
     found: list[tuple[str, Callable[[], NDArray[np.float64]]]] = []
     city = _on_shipped_streets(records)
@@ -170,7 +170,7 @@ def _made(make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64] | None
 
 
 def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
-    """Say whether the table's expected loss is the one that the file states."""
+    """Return whether the table's expected loss is the one that the file states."""
     if mechanism.optimality is None:
         return False
     # only the costs matter here: under the name of a matrix the pairs are not counted again
@@ -180,7 +180,7 @@ def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
 
 
 def _on_shipped_streets(records: Records) -> Records | None:
-    """Give the records with their streets if they are intersections of a shipped city; None if not."""
+    """Return the records with their streets if they are intersections of a shipped city; None if not."""
     if records.name not in CITIES:
         return None
     city = road(records.name)

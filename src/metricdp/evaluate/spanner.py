@@ -31,7 +31,7 @@ GAP = 1e-4
 
 
 def spanner(graph: MdpGraph, dilation: float) -> MdpGraph:
-    """Give the greedy spanner: shortest pairs first, a pair only if no path so far is within ``dilation`` times it.
+    """Return the greedy spanner: shortest pairs first, a pair only if no path so far is within ``dilation`` times it.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def spanner(graph: MdpGraph, dilation: float) -> MdpGraph:
 def spanner_mechanism(
     problem: Problem, *, dilation: float = DILATION, time_limit: float | None = None
 ) -> tuple[Mechanism, str]:
-    """Give the best mechanism on the spanner at epsilon / dilation, certified on all pairs, and a note on it."""
+    """Return the best mechanism on the spanner at epsilon / dilation, certified on all pairs, and a note on it."""
     sparse = spanner(problem.graph, dilation)
     result = solve(with_graph(problem, sparse, problem.epsilon / dilation), gap=GAP, time_limit=time_limit)
     if result.status not in (Status.OPTIMAL, Status.LIMIT):

@@ -45,7 +45,7 @@ class Utility:
 
 
 def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = LEVELS) -> Utility:
-    """Give what ``mechanism`` costs on ``problem``."""
+    """Return what ``mechanism`` costs on ``problem``."""
     Z = mechanism.probabilities
     mean, quantiles = None, None
     distances = output_distances(problem)
@@ -57,7 +57,7 @@ def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] =
 
 
 def output_distances(problem: Problem) -> NDArray[np.float64] | None:
-    """Give the distance from each record to each output, shape (N, K); None if it is not known."""
+    """Return the distance from each record to each output, shape (N, K); None if it is not known."""
     try:
         distances = distance_loss(problem.records, problem.outputs, problem.metric)
     except InputError:
@@ -68,7 +68,7 @@ def output_distances(problem: Problem) -> NDArray[np.float64] | None:
 
 
 def weighted_quantiles(values: ArrayLike, weights: ArrayLike, levels: Sequence[float]) -> dict[float, float]:
-    """Give for each level q the least value v such that values up to v have at least the share q of the weight.
+    """Return for each level q the least value v such that values up to v have at least the share q of the weight.
 
     Examples
     --------

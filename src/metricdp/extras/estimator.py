@@ -148,13 +148,13 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Give the coordinates of the output drawn for each row."""
+        """Return the coordinates of the output drawn for each row."""
         reports = self.perturb(X)
         self._check_index(X)
         return self.mechanism_.outputs.coordinates[reports.outputs]
 
     def perturb(self, X: ArrayLike) -> SnappedReports:
-        """Give the reports with their names and the snap distances, which are for whoever holds the secret only."""
+        """Return the reports with their names and the snap distances, which are for whoever holds the secret only."""
         check_is_fitted(self)
         points = self._checked(X, reset=False)
         return self.mechanism_.perturb_points(points, limit=self.snap_limit_, allow_unprotected=self.allow_unprotected)

@@ -18,7 +18,7 @@ FEATURES = ("contrib", "honest-but-curious")
 
 
 def make_measurement(mechanism: Mechanism) -> Any:
-    """Give ``mechanism`` as a user-defined OpenDP measurement: from a record id to the id of a drawn output.
+    """Return ``mechanism`` as a user-defined OpenDP measurement: from a record id to the id of a drawn output.
 
     What the privacy map means: the input distance is the length of the shortest path between two records in the
     mechanism's graph of neighbours, in the metric's unit (km for places), and the map gives ``epsilon * d_in``, rounded
@@ -55,7 +55,7 @@ def make_measurement(mechanism: Mechanism) -> Any:
 
 
 def privacy_map(mechanism: Mechanism, d_in: Any) -> float:
-    """Give ``epsilon * d_in``, rounded up: a bound on the max divergence for records at path distance ``d_in``."""
+    """Return ``epsilon * d_in``, rounded up: a bound on the max divergence for records at path distance ``d_in``."""
     if not is_number(d_in) or not d_in >= 0:
         raise InputError(f"a distance must be a number, zero or more, got {d_in!r}")
     if d_in == math.inf:

@@ -24,7 +24,7 @@ ROUNDING = 1e-9  # relative; a budget that is exceeded by less is exceeded by ro
 
 
 def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
-    """Give the exponential mechanism's probabilities, ``exp(-epsilon d_ik / 2)`` normalised (the paper's appendix)."""
+    """Return the exponential mechanism's probabilities, ``exp(-epsilon d_ik / 2)`` normalised (paper's appendix)."""
     is_known = problem.loss_name == "distance"
     distances = problem.loss if is_known else distance_loss(problem.records, problem.outputs, problem.metric)
     # the nearest output's distance is taken out of each row, so that not all weights underflow
@@ -33,12 +33,12 @@ def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
 
 
 def exponential(problem: Problem) -> Mechanism:
-    """Give the exponential mechanism of the paper, certified."""
+    """Return the exponential mechanism of the paper, certified."""
     return Mechanism.from_matrix(problem, exponential_matrix(problem), solver="exponential")
 
 
 def decay_logarithms(distances: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
-    """Give the logarithms of the probabilities ``exp(-rate d_ik)``, normalised in each row; nothing underflows.
+    """Return the logarithms of the probabilities ``exp(-rate d_ik)``, normalised in each row; nothing underflows.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def decay_logarithms(distances: NDArray[np.float64], rate: float) -> NDArray[np.
 
 
 def tightest_budget(logarithms: NDArray[np.float64], graph: MdpGraph) -> float:
-    """Give the least epsilon at which a matrix is private, from the logarithms of its entries, in floats.
+    """Return the least epsilon at which a matrix is private, from the logarithms of its entries, in floats.
 
     It says what a formula satisfies before any repair; what a table satisfies is for the exact check.
     """
@@ -84,7 +84,7 @@ def certified_as_it_is(problem: Problem, logarithms: NDArray[np.float64], *, sol
 
 
 def planar_laplace(problem: Problem) -> Mechanism:
-    """Give planar Laplace noise truncated to the outputs, ``exp(-epsilon d_ik)`` normalised over them exactly.
+    """Return planar Laplace noise truncated to the outputs, ``exp(-epsilon d_ik)`` normalised over them exactly.
 
     Its guarantee is **2 epsilon**: the densities of two records differ by at most exp(epsilon d_ij), and so do the sums
     that truncation divides by. It is certified at the least budget that it satisfies, which is mostly above epsilon.
@@ -95,7 +95,7 @@ def planar_laplace(problem: Problem) -> Mechanism:
 
 
 def uniform(problem: Problem) -> Mechanism:
-    """Give the mechanism that reports every output equally often: private at any budget, and of no use."""
+    """Return the mechanism that reports every output equally often: private at any budget, and of no use."""
     share, rest = divmod(TOTAL, problem.n_outputs)
     row = np.full(problem.n_outputs, share, dtype=np.uint64)
     row[:rest] += np.uint64(1)  # the same for all records: nothing is told apart
@@ -103,7 +103,7 @@ def uniform(problem: Problem) -> Mechanism:
 
 
 def constant_matrix(problem: Problem) -> NDArray[np.float64]:
-    """Give the mechanism that always reports the one best output: private at any budget, whatever the metric."""
+    """Return the mechanism that always reports the one best output: private at any budget, whatever the metric."""
     Z = np.zeros((problem.n_records, problem.n_outputs))
     Z[:, problem.costs.sum(axis=0).argmin()] = 1.0
     return Z

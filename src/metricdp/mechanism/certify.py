@@ -67,7 +67,7 @@ class PrivacyCheck:
 
 
 def exp_enclosure(epsilon: float, distance: float) -> int:
-    """Give a whole number E with ``E <= exp(epsilon * distance) * 2^96``, short of it by less than 2.
+    """Return a whole number E with ``E <= exp(epsilon * distance) * 2^96``, short of it by less than 2.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def exp_enclosure(epsilon: float, distance: float) -> int:
 
 
 def row_sum_fault(table: NDArray[np.uint64]) -> str:
-    """Say which row does not sum to exactly 2^63; empty if all do. Halves of 32 bits cannot overflow."""
+    """Return a message that names a row whose sum is not exactly 2^63; empty if none. 32-bit halves do not overflow."""
     low = (table & np.uint64(0xFFFFFFFF)).sum(axis=1, dtype=np.uint64)
     high = (table >> np.uint64(32)).sum(axis=1, dtype=np.uint64) + (low >> np.uint64(32))
     wrong = (high != TOTAL >> 32) | ((low & np.uint64(0xFFFFFFFF)) != 0)
@@ -163,7 +163,7 @@ def _filter_block(
     epsilon: float,
     rates: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Give the pairs of a block that the float test cannot clear, and write each pair's loss per distance."""
+    """Return the pairs of a block that the float test cannot clear, and write each pair's loss per distance."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and passes by: no probability, no loss
         largest = np.maximum(np.fmax.reduce(quotient, axis=1), 1.0 / np.fmin.reduce(quotient, axis=1))
@@ -205,7 +205,7 @@ def _decide_exactly(
 
 
 def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Give E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
+    """Return E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
     limbs = np.empty((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
     needed = np.zeros(len(distances), dtype=bool)
     needed[p] = True
@@ -220,7 +220,7 @@ def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.in
 
 
 def exceeds(x: NDArray[np.uint64], y: NDArray[np.uint64], enclosures: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Say where ``x 2^96 > E y`` in whole numbers, by the multiplication that is taught at school.
+    """Return where ``x 2^96 > E y`` in whole numbers, by the multiplication that is taught at school.
 
     ``enclosures`` holds the limbs (digits to the base 2^32) of each E, the lowest first, shape (5, n). A digit times a
     digit, plus a digit, plus a digit is at most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1: nothing overflows.

@@ -294,7 +294,7 @@ def _checked_metadata(source: Path, metadata: object, tensors: dict[str, NDArray
 
 
 def tensor_hash(tensors: dict[str, NDArray[Any]]) -> str:
-    """Give the SHA-256 of all tensors: name, type, shape and bytes, in the order of their names."""
+    """Return the SHA-256 of all tensors: name, type, shape and bytes, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         value = np.ascontiguousarray(tensors[name])
@@ -304,6 +304,6 @@ def tensor_hash(tensors: dict[str, NDArray[Any]]) -> str:
 
 
 def metadata_hash(metadata: dict[str, str]) -> str:
-    """Give the SHA-256 of all other metadata, as JSON with sorted keys."""
+    """Return the SHA-256 of all other metadata, as JSON with sorted keys."""
     rest = {key: value for key, value in metadata.items() if key != "metadata_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

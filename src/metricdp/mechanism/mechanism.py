@@ -383,12 +383,12 @@ class Mechanism:
 
 
 def relative_gap(loss: float, lower_bound: float) -> float:
-    """Give ``(loss - lower_bound) / loss``; 0 when both are 0."""
+    """Return ``(loss - lower_bound) / loss``; 0 when both are 0."""
     return 0.0 if loss <= lower_bound else (loss - lower_bound) / loss
 
 
 def table_loss(table: NDArray[np.uint64], problem: Problem) -> float:
-    """Give the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``."""
+    """Return the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``."""
     terms = problem.costs * (table / 2.0**TOTAL_BITS)
     total = math.fsum(terms.ravel())
     return total * (1.0 + 2.0**-50)  # each term has at most three roundings

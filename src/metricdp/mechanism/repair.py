@@ -73,7 +73,7 @@ def repair(
     is_due: Callable[[], bool] = never,
     is_over: Callable[[], bool] = never,
 ) -> NDArray[np.uint64]:
-    """Give an exactly private integer table near ``Z``, rows summing to 2^63.
+    """Return an exactly private integer table near ``Z``, rows summing to 2^63.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def private_matrix(
     is_due: Callable[[], bool] = never,
     is_over: Callable[[], bool] = never,
 ) -> NDArray[np.float64]:
-    """Give a float matrix near ``Z`` that is private up to rounding, as `repair` does before it counts in integers."""
+    """Return a float matrix near ``Z`` that is private up to rounding: the first step of `repair`, before integers."""
     best = _best_closed(Z, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due, is_over=is_over)
     matrix = best.H * best.keep[:, None]
     left = np.maximum(1.0 - best.keep * best.sums, 0.0)
@@ -186,7 +186,7 @@ def _close(
 
 
 def _keep(sums: NDArray[np.float64], graph: MdpGraph, epsilon: float) -> NDArray[np.float64]:
-    """Give alpha of each record's component: the most of H that mixing can keep."""
+    """Return alpha of each record's component: the most of H that mixing can keep."""
     need = np.zeros(graph.n_components)
     np.maximum.at(need, graph.labels, sums)
     _raise_need(need, graph.labels, graph.pairs, graph.distances, epsilon, sums)
@@ -287,7 +287,7 @@ def _alternate(
 
 
 def _rungs(tolerance: float) -> list[float]:
-    """Give the shares to hold back, one closure each; few and fast where a tolerance allows it."""
+    """Return the shares to hold back, one closure each; few and fast where a tolerance allows it."""
     if tolerance == 0.0:
         return [held_back for held_back in LADDER for _ in range(ROUNDS_PER_RUNG)]
     first = min(LADDER[0], RUNG_PER_TOLERANCE * tolerance)
@@ -306,7 +306,7 @@ def _column_order(Z: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _mixing_cost(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) -> float:
-    """Give what mixing costs beyond scaling the rows, as a share of the loss."""
+    """Return what mixing costs beyond scaling the rows, as a share of the loss."""
     if costs is None:
         return closed.mixed
     score = _score(closed, graph, costs)
@@ -315,7 +315,7 @@ def _mixing_cost(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | 
 
 
 def _score(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) -> float:
-    """Give the expected loss after mixing, or the mixed share when no losses are known."""
+    """Return the expected loss after mixing, or the mixed share when no losses are known."""
     if costs is None:
         return closed.mixed
     left = np.maximum(1.0 - closed.keep * closed.sums, 0.0)
@@ -324,7 +324,7 @@ def _score(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) 
 
 
 def _fallback_outputs(H: NDArray[np.float64], graph: MdpGraph, costs: NDArray[np.float64] | None) -> NDArray[np.int64]:
-    """Give the output that takes what is left over of each row, one per component: the best that all could report."""
+    """Return the output that takes what is left over of each row, one per component: the best that all could report."""
     worth = H if costs is None else -costs
     total = np.zeros((graph.n_components, H.shape[1]))
     np.add.at(total, graph.labels, worth)

@@ -72,7 +72,7 @@ def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
 def nearest_records(
     points: NDArray[np.float64], records: Records, metric: CoordinateMetric
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the nearest record of each point and its distance, by measuring to all records: no early exit."""
+    """Return the nearest record of each point and its distance, by measuring to all records: no early exit."""
     rows, distances = np.empty(len(points), dtype=np.int64), np.empty(len(points))
     block = max(1, ENTRIES_AT_ONCE // (records.n * records.dimension))
     for start in range(0, len(points), block):

@@ -108,7 +108,7 @@ class Cells:
                 yield a[is_near], b[is_near], distances[is_near]
 
     def can_meet(self, i: NDArray[np.int64], j: NDArray[np.int64], r: float) -> NDArray[np.bool_]:
-        """Say of each pair whether points of the two cells may be within ``r`` of one another.
+        """Return for each pair whether points of the two cells may be within ``r`` of one another.
 
         If p of cell i and q of cell j are within r, the way from p to q crosses the bisector of i and j at a point m
         with ``|m - i| <= |m - k| + 2 r`` for all other records k, and ``|m - i| <= L = min(radius_i, radius_j) + r``.
@@ -158,7 +158,7 @@ def _slack(records: Records, metric: str) -> float:
 
 
 def _is_huge(records: Records) -> bool:
-    """Say whether squares of coordinates would overflow in a tree."""
+    """Return whether squares of coordinates would overflow in a tree."""
     return bool(np.abs(records.coordinates).max(initial=0.0) > LARGEST_FOR_TREE)
 
 

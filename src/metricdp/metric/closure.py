@@ -46,7 +46,7 @@ def never() -> bool:
 
 
 def parallel_is_safe() -> bool:
-    """Say whether this process may run parallel kernels: a child that was forked after its parent did so may not."""
+    """Return whether this process may run parallel kernels: a child that was forked after its parent did so may not."""
     global _first_process  # noqa: PLW0603
     if _first_process is None:
         _first_process = os.getpid()

@@ -48,11 +48,11 @@ class Metric(ABC):
 
     @abstractmethod
     def to_rows(self, records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give the distances from every record to the records in ``rows``, shape (N, len(rows))."""
+        """Return the distances from every record to the records in ``rows``, shape (N, len(rows))."""
 
     @abstractmethod
     def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the distances from every record to other ``points``, shape (N, len(points))."""
+        """Return the distances from every record to other ``points``, shape (N, len(points))."""
 
 
 class CoordinateMetric(Metric):
@@ -75,7 +75,7 @@ class CoordinateMetric(Metric):
         return f"CoordinateMetric({self.name!r})"
 
     def elementwise(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the distance of each row of ``a`` to the same row of ``b`` (arrays broadcast)."""
+        """Return the distance of each row of ``a`` to the same row of ``b`` (arrays broadcast)."""
         if self.name == "haversine":
             return haversine_km(a, b)
         with np.errstate(over="ignore"):

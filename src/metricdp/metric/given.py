@@ -37,7 +37,7 @@ class StreetMetric(Metric):
 
     @staticmethod
     def network(records: Records) -> tuple[StreetNetwork, NDArray[np.int64]]:
-        """Give the records' street network and their places in it, or say how to get one."""
+        """Return the records' street network and their places in it, or say how to get one."""
         if records.streets is None or records.street_nodes is None:
             raise InputError(
                 f"{records.name} has no streets: use road:gothenburg, a GraphML or OSM PBF file, "
@@ -189,7 +189,7 @@ class FunctionMetric(Metric):
 
 
 def street_matrix(streets: StreetNetwork) -> csr_array:
-    """Give the streets as a sparse matrix for shortest paths, both directions."""
+    """Return the streets as a sparse matrix for shortest paths, both directions."""
     u, v = streets.edges[:, 0], streets.edges[:, 1]
     # the shortest of parallel streets first, then the others are dropped (sparse arrays would add them up)
     order = np.lexsort((streets.lengths, np.maximum(u, v), np.minimum(u, v)))
@@ -211,12 +211,12 @@ def _street_rounding(streets: StreetNetwork) -> float:
 
 
 def metric_by_name(name: str) -> Metric:
-    """Give the metric called ``haversine``, ``euclidean``, ``manhattan`` or ``street``."""
+    """Return the metric called ``haversine``, ``euclidean``, ``manhattan`` or ``street``."""
     return StreetMetric() if name == "street" else CoordinateMetric(name)
 
 
 def as_metric(metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None, records: Records) -> Metric:
-    """Give a Metric from a name, a matrix or a function; by default what fits the records."""
+    """Return a Metric from a name, a matrix or a function; by default what fits the records."""
     if metric is None:
         return CoordinateMetric("haversine" if records.kind == "places" else "euclidean")
     if isinstance(metric, Metric):

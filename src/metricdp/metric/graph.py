@@ -109,7 +109,7 @@ class MdpGraph(FrozenArrays):
         return np.split(order, np.cumsum(np.bincount(self.labels))[:-1])
 
     def subgraph(self, rows: NDArray[np.int64]) -> MdpGraph:
-        """Give the graph among ``rows`` (ascending), renumbered from 0."""
+        """Return the graph among ``rows`` (ascending), renumbered from 0."""
         if len(rows) == self.n:
             return self
         place = np.full(self.n, -1, dtype=np.int64)
@@ -143,7 +143,7 @@ class MdpGraph(FrozenArrays):
         return group, MdpGraph(len(first), ends[keep].astype(np.int32), lengths[keep])
 
     def path_distances(self, sources: NDArray[np.int64], *, limit: float = np.inf) -> NDArray[np.float64]:
-        """Give the path distances D from ``sources`` to all records, shape (len(sources), N); inf if not connected."""
+        """Return the path distances D from ``sources`` to all records, shape (len(sources), N); inf if unconnected."""
         return dijkstra(self.adjacency, directed=False, indices=sources, limit=limit)
 
     def closure(
@@ -182,7 +182,7 @@ class MdpGraph(FrozenArrays):
     def decays(
         self, epsilon: float, *, slack: float = 0.0
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Give the adjacency's index arrays and the factor ``exp(-epsilon d) (1 + slack)``, in (0, 1], of each edge."""
+        """Return the adjacency's index arrays and each edge's factor ``exp(-epsilon d) (1 + slack)``, in (0, 1]."""
         matrix = self.adjacency
         factor = np.multiply(matrix.data, -epsilon)
         np.exp(factor, out=factor)

@@ -39,7 +39,7 @@ def shortened(records: Records, graph: MdpGraph, metric: CoordinateMetric) -> Md
 
 
 def recount_fault(records: Records, graph: MdpGraph, eta: float, metric: CoordinateMetric) -> str:
-    """Say what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing.
+    """Return what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing.
 
     A pair left out, or a distance longer than the true one, would protect less than is claimed.
     """
@@ -76,7 +76,7 @@ def _measured(
 
 
 def _may_be_within(a: NDArray[np.float64], b: NDArray[np.float64], eta: float, name: str) -> bool:
-    """Say whether two records are within ``eta``: exactly, by fractions, where the distance is no sine."""
+    """Return whether two records are within ``eta``: exactly, by fractions, where the distance is no sine."""
     if name == "haversine" or eta == np.inf:
         return True
     differences = [abs(Fraction(x) - Fraction(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]

@@ -27,7 +27,7 @@ MAX_RESTARTS = 10
 def distance_vectors(
     records: Records, metric: Metric, rows: NDArray[np.int64], *, seed: int, max_full: int = MAX_FULL_RECORDS
 ) -> NDArray[np.float64]:
-    """Give the distance vector ``d_i = [d_i1, ..., d_iN]`` of each of the ``rows`` (k-m-DV, Section 3.4).
+    """Return the distance vector ``d_i = [d_i1, ..., d_iN]`` of each of the ``rows`` (k-m-DV, Section 3.4).
 
     The entries are distances of the metric, as the paper writes them, not of paths in the graph. Infinite ones
     become twice the largest finite one.
@@ -50,12 +50,12 @@ def distance_vectors(
 
 
 def record_vectors(records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give the coordinates of the ``rows`` (k-m-rec, Appendix C.1): for places plain degrees, as in the paper."""
+    """Return the coordinates of the ``rows`` (k-m-rec, Appendix C.1): for places plain degrees, as in the paper."""
     return records.coordinates[rows]
 
 
 def adjacency_vectors(graph: MdpGraph) -> csr_array:
-    """Give the rows of the 0-1 adjacency matrix, sparse (k-m-adj, Appendix C.2)."""
+    """Return the rows of the 0-1 adjacency matrix, sparse (k-m-adj, Appendix C.2)."""
     matrix = graph.adjacency.copy()
     matrix.sort_indices()
     matrix.data[:] = 1.0
@@ -63,7 +63,7 @@ def adjacency_vectors(graph: MdpGraph) -> csr_array:
 
 
 def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
-    """Give the k-means cluster of each row of ``vectors``.
+    """Return the k-means cluster of each row of ``vectors``.
 
     The paper writes the objective without squaring the norm; with centroids that are means, as there, it is the
     squared norm that k-means minimises. The best of 10 starts counts, of fewer beyond
@@ -95,7 +95,7 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
 
 
 def _row_digests(vectors: NDArray[np.float64] | csr_array) -> Iterator[bytes]:
-    """Give equal digests for equal rows; the entries of a sparse array are all 1."""
+    """Return equal digests for equal rows; the entries of a sparse array are all 1."""
     rows: Iterable[NDArray[Any]] = vectors
     if isinstance(vectors, csr_array):
         rows = np.split(vectors.indices, vectors.indptr[1:-1])

@@ -204,7 +204,7 @@ class Partition:
         )
 
     def plot_data(self, records: Records) -> dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]]:
-        """Give plain arrays from which any plotting library can draw the partition.
+        """Return plain arrays from which any plotting library can draw the partition.
 
         ``x``, ``y`` (longitude and latitude of places, the first two coordinates of vectors), ``block`` and
         ``is_boundary`` have shape (N,); ``cut_segments`` has shape (number of cut edges, 2 ends, x and y).
@@ -226,6 +226,6 @@ class Partition:
 
 
 def _groups(labels: NDArray[np.integer], rows: NDArray[np.int64], n: int) -> list[NDArray[np.int64]]:
-    """Give the ``rows`` of each label 0, ..., n - 1 in their order."""
+    """Return the ``rows`` of each label 0, ..., n - 1 in their order."""
     order = rows[np.argsort(labels, kind="stable")]
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n))[:-1]) if n else []

@@ -72,7 +72,7 @@ def _connected_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[n
 
 
 def first_eigenvectors(graph: MdpGraph, n: int, *, seed: int) -> NDArray[np.float64]:
-    """Give the eigenvectors of the ``n`` smallest eigenvalues of the Laplacian as columns, shape (N, n)."""
+    """Return the eigenvectors of the ``n`` smallest eigenvalues of the Laplacian as columns, shape (N, n)."""
     matrix = laplacian(adjacency_vectors(graph))
     if graph.n <= MAX_DENSE_RECORDS or 2 * n > graph.n:
         return eigh(matrix.toarray(), subset_by_index=(0, n - 1))[1]

@@ -21,7 +21,7 @@ DEFAULT_DESTINATIONS = 100
 
 
 def distance_loss(records: Records, outputs: Outputs, metric: Metric) -> NDArray[np.float64]:
-    """Give the distance from each record to each output in the metric's unit, shape (N, K)."""
+    """Return the distance from each record to each output in the metric's unit, shape (N, K)."""
     if outputs.rows is not None:
         return metric.to_rows(records, outputs.rows)
     return metric.to_points(records, outputs.coordinates)
@@ -35,7 +35,7 @@ def travel_loss(
     destinations: int | ArrayLike | None = None,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Give how wrong a travel cost is on average when the output stands for the record, shape (N, K).
+    """Return how wrong a travel cost is on average when the output stands for the record, shape (N, K).
 
     ``c_ik = mean over destinations q of |D(i, q) - D(o_k, q)|`` (the paper's appendix D.1), with D along the streets
     where the records have a street network, and by the metric where not. Destinations are rows of the records: a

@@ -136,7 +136,7 @@ def _what_fits(
     eta_for: Callable[[float], float | None],
     others: list[str],
 ) -> str:
-    """Say which eta, how many records, how many outputs and which other method would fit."""
+    """Return which eta, how many records, how many outputs and which other method would fit."""
     parts = []
     pairs = _largest(int(sizes.n_pairs), lambda count: more_bytes(replace(sizes, n_pairs=count)) <= room)
     reach = eta_for(pairs) if pairs else None

@@ -44,7 +44,7 @@ class Outputs(FrozenArrays):
         return len(self.coordinates)
 
     def ids(self, records: Records) -> tuple[str, ...]:
-        """Give the outputs' names: the records' ids, or their own numbers for other points."""
+        """Return the outputs' names: the records' ids, or their own numbers for other points."""
         if self.rows is None:
             return tuple(f"output {k}" for k in range(self.n))
         return tuple(records.ids[row] for row in self.rows)

@@ -151,7 +151,7 @@ class Problem(FrozenArrays):
         return self.records.prior[:, None] * self.loss
 
     def expected_loss(self, Z: NDArray[np.float64]) -> float:
-        """Give ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
+        """Return ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
         return math.fsum((self.costs * Z).sum(axis=1))
 
 
@@ -201,7 +201,7 @@ def kind_measured_by(metric: object) -> Kind | None:
 
 
 def loss_name(loss: str | ArrayLike | None, records: Records) -> str:
-    """Give the loss's name: travel for places and distance for vectors if nothing was said, ``given`` for a matrix."""
+    """Return the loss's name: ``given`` for a matrix; by default travel for places and distance for vectors."""
     if loss is None:
         return "travel" if records.kind == "places" else "distance"
     return loss if isinstance(loss, str) else "given"

@@ -86,7 +86,7 @@ def explorer_page(
     streets: StreetNetwork | None = None,
     file: SourceFile | None = None,
 ) -> str:
-    """Give a self-contained HTML page that explores a mechanism.
+    """Return a self-contained HTML page that explores a mechanism.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Frame:
         return cls(frame.centre, frame.stretch, reach if reach > 0 else 1.0, frame.is_places)
 
     def place(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give x (to the right) and y (upwards) of points, shape (..., 2)."""
+        """Return x (to the right) and y (upwards) of points, shape (..., 2)."""
         away = points - self.centre
         if self.is_places:
             away[..., 1] = (away[..., 1] + 180.0) % 360.0 - 180.0
@@ -64,13 +64,13 @@ class Frame:
 
 
 def packed(values: NDArray[Any]) -> dict[str, str]:
-    """Give an array as the page reads it: its type and its little-endian bytes in base64."""
+    """Return an array as the page reads it: its type and its little-endian bytes in base64."""
     little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
     return {"type": values.dtype.name, "data": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
 def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """Give the entries of the table that are worth showing, row by row.
+    """Return the entries of the table that are worth showing, row by row.
 
     ``starts`` (N + 1) says where each row begins, ``columns`` names the outputs, and ``levels`` (1 to 65,535) are the
     logarithms of the probabilities: ``p = 2^(-63 (65535 - level) / 65534)``. An entry is kept if it matters to
@@ -94,7 +94,7 @@ def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[
 
 
 def streets_of(records: Records) -> StreetNetwork | None:
-    """Give the streets that the records belong to; a file does not store them, so a shipped city is found by its name.
+    """Return the streets that the records belong to; files do not store them, so a shipped city is found by its name.
 
     A name alone does not do: every record must be an intersection of that city.
     """
@@ -108,7 +108,7 @@ def streets_of(records: Records) -> StreetNetwork | None:
 
 
 def street_lines(streets: StreetNetwork, frame: Frame) -> NDArray[np.float32]:
-    """Give the ends of the streets on the map, shape (E, 4); of too many the longest are kept."""
+    """Return the ends of the streets on the map, shape (E, 4); of too many the longest are kept."""
     ends = frame.place(streets.coordinates)[streets.edges].reshape(-1, 4)
     inside = np.abs(ends).max(axis=1) <= 1.0 + 2 * MARGIN
     ends, lengths = ends[inside], streets.lengths[inside]
@@ -118,7 +118,7 @@ def street_lines(streets: StreetNetwork, frame: Frame) -> NDArray[np.float32]:
 
 
 def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
-    """Give how often the best guess of who reports is right, before and after seeing the report.
+    """Return how often the best guess of who reports is right, before and after seeing the report.
 
     ``max_i p_i`` and ``sum_k max_i p_i z_ik``, for an adversary who knows the prior and the mechanism.
     """
@@ -130,7 +130,7 @@ def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
 
 
 def mechanism_fields(mechanism: Mechanism, streets: StreetNetwork | None) -> dict[str, Any]:
-    """Give all that the page shows of the records, the outputs and the table."""
+    """Return all that the page shows of the records, the outputs and the table."""
     records, outputs, graph = mechanism.records, mechanism.outputs, mechanism.graph
     arrays: dict[str, NDArray[Any]] = {
         "prior": records.prior.astype(np.float32),

@@ -134,7 +134,7 @@ def _axes(axes: Any) -> Any:
 
 
 def _along_main_direction(records: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Give the order of ``points`` along the direction in which the records differ the most."""
+    """Return the order of ``points`` along the direction in which the records differ the most."""
     centre = records.mean(axis=0)
     direction = np.linalg.svd(records - centre, full_matrices=False)[2][0]
     return np.argsort((points - centre) @ direction, kind="stable")
@@ -172,7 +172,7 @@ def _draw_bars(canvas: Any, mechanism: Mechanism, chances: NDArray[np.float64]) 
 
 
 def _flat(records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give x and y: longitude and latitude of places, the coordinates of vectors as they are."""
+    """Return x and y: longitude and latitude of places, the coordinates of vectors as they are."""
     return points[:, ::-1] if records.kind == "places" else points
 
 

@@ -43,7 +43,7 @@ HEADERS = {
 
 
 def printable(text: str) -> str:
-    r"""Give ``text`` as a terminal may show it: whatever is no printable character is escaped.
+    r"""Return ``text`` as a terminal may show it: whatever is no printable character is escaped.
 
     Examples
     --------

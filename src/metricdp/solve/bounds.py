@@ -35,18 +35,18 @@ class RowDuals:
 
     @classmethod
     def none(cls) -> RowDuals:
-        """Give no multipliers at all."""
+        """Return an empty set of multipliers."""
         empty = np.zeros(0, dtype=np.int64)
         return cls(empty, empty, empty, np.zeros(0), np.zeros(0))
 
 
 def growth_rounded_up(exponent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give a float that is at least ``exp(epsilon d)`` where ``exponent`` is the rounded product epsilon d <= 64."""
+    """Return a float that is at least ``exp(epsilon d)`` where ``exponent`` is the rounded product epsilon d <= 64."""
     return np.exp(exponent) * (1.0 + ROUND_UP)
 
 
 def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: int = 1) -> float:
-    """Give a number that is never above the optimum: L(y) less everything that rounding can have added.
+    """Return a number that is never above the optimum: L(y) less everything that rounding can have added.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class Stored:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Say which file it was when its contents are refused in this block."""
+        """Name the file in the error when its contents are refused in this block."""
         try:
             yield
         except FileFormatError:

@@ -70,7 +70,7 @@ class Component:
         return math.fsum((self.costs * rows).sum(axis=1)) * (1.0 + LOSS_ROUNDING)
 
     def is_private(self, Z: NDArray[np.float64]) -> bool:
-        """Say whether a matrix from outside is a private mechanism, up to rounding: its closure is then itself."""
+        """Return whether a matrix from outside is a private mechanism, up to rounding: its closure is then itself."""
         if Z.dtype != np.float64 or Z.shape != self.costs.shape or not (np.isfinite(Z) & (Z >= 0.0)).all():
             return False
         if not (np.abs(Z.sum(axis=1) - 1.0) <= PRIVATE_WITHIN).all():

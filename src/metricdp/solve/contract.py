@@ -173,7 +173,7 @@ class Solver(ABC):
         """Do what concerns all components, before the first is solved."""
 
     def takes_all_at_once(self, component: Component) -> bool:
-        """Say whether all components are to be solved as this one, which holds them all."""
+        """Return whether all components are to be solved as this one, which holds them all."""
         return False
 
     @abstractmethod

@@ -8,12 +8,12 @@ from metricdp.solve.bounds import RowDuals
 
 
 def scaled(duals: RowDuals, factor: float) -> RowDuals:
-    """Give ``factor`` times the multipliers."""
+    """Return ``factor`` times the multipliers."""
     return RowDuals(duals.tail, duals.head, duals.output, duals.exponent, factor * duals.y)
 
 
 def joined(parts: list[RowDuals]) -> RowDuals:
-    """Give all multipliers together; those of the same row add up in the bound."""
+    """Return all multipliers together; those of the same row add up in the bound."""
     if not parts:
         return RowDuals.none()
     return RowDuals(

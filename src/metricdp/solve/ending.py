@@ -184,7 +184,7 @@ def _constant_table(problem: Problem) -> NDArray[np.uint64]:
 
 
 def _cheapest_matrix(merged: Merged, epsilon: float) -> NDArray[np.float64]:
-    """Give everybody's cheapest output; records that do not care (prior 0) follow their neighbours."""
+    """Return everybody's cheapest output; records that do not care (prior 0) follow their neighbours."""
     Z = np.zeros(merged.costs.shape)
     cares = np.flatnonzero(np.ptp(merged.costs, axis=1) > 0)
     Z[cares, merged.costs[cares].argmin(axis=1)] = 1.0
@@ -202,15 +202,15 @@ def _simple_matrix(problem: Problem) -> NDArray[np.float64]:
 
 
 def constant_loss(problem: Problem) -> float:
-    """Give the loss of the best mechanism that says nothing at all: everybody reports one place."""
+    """Return the loss of the best mechanism that says nothing at all: everybody reports one place."""
     return max(float(problem.costs.sum(axis=0).min()), float(problem.costs.mean()))
 
 
 def is_reached(loss: float, lower_bound: float, problem: Problem, gap: float) -> bool:
-    """Say whether the gap is closed, or so small that it is beyond floats and beyond use."""
+    """Return whether the gap is closed, or so small that it is beyond floats and beyond use."""
     return relative_gap(loss, lower_bound) <= gap or loss - lower_bound <= NOTHING * constant_loss(problem)
 
 
 def reached_by(mechanism: Mechanism) -> Optimality:
-    """Give what is proved of a mechanism; of one without proof that nothing is."""
+    """Return what is proved of a mechanism; of one without proof that nothing is."""
     return mechanism.optimality or Optimality(math.inf, 0.0)

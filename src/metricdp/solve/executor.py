@@ -151,7 +151,7 @@ class Workers:
         return [answers[number] for number in range(len(tasks))]
 
     def run_here(self, function: Callable[[Task], Answer], tasks: Sequence[Task], stop: Stop) -> list[Answer] | None:
-        """Give the answers by threads of this process: for work that shares what it reads, and work that was lost."""
+        """Return the answers by threads of this process: for work that shares what it reads, and work that was lost."""
         pool = ThreadPoolExecutor(self.threads)
         try:
             futures = [pool.submit(function, task) for task in tasks]
@@ -189,7 +189,7 @@ def _packed(function: Callable[[Task], Any], task: Task) -> bytes:
 
 
 def _has_answer(future: Future[Answer] | None) -> TypeGuard[Future[Answer]]:
-    """Say whether a task came back with an answer; that the solver failed would be so everywhere, and is raised."""
+    """Return whether a task came back with an answer; that the solver failed would be so everywhere, and is raised."""
     if future is None or not future.done() or future.cancelled():
         return False
     error = future.exception()
@@ -211,7 +211,7 @@ def _wait(futures: Sequence[Future[Answer]], stop: Stop, patience: float) -> Non
 def workers(
     *, executor: Executor | None = None, cluster: str | Cluster | None = None, threads: int | None = None
 ) -> Iterator[Workers]:
-    """Give workers on the executor that was given, on a Dask cluster, or on threads of this process."""
+    """Yield workers on the executor that was given, on a Dask cluster, or on threads of this process."""
     if executor is not None and cluster is not None:
         raise InputError("give either an executor or a cluster address, not both")
     if executor is not None:

@@ -48,7 +48,7 @@ class Trace:
             self.listener(row)
 
     def json_lines(self) -> str:
-        """Give the log as JSON lines."""
+        """Return the log as JSON lines."""
         return "\n".join(json.dumps({key: _finite(value) for key, value in row.items()}) for row in self.rows)
 
 
@@ -97,7 +97,7 @@ class Result:
 
 
 def peak_megabytes() -> float:
-    """Give the largest memory that this process has held so far, in MB.
+    """Return the largest memory that this process has held so far, in MB.
 
     Linux keeps it in /proc; the resource usage that it reports counts what a parent held when it started the process.
     """
@@ -112,5 +112,5 @@ def peak_megabytes() -> float:
 
 
 def _finite(value: Any) -> Any:
-    """Give None for infinity, which is no JSON number: a bound that is not known yet."""
+    """Return None for infinity, which is no JSON number: a bound that is not known yet."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -158,7 +158,7 @@ def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *,
 def _first_matrix(
     start: Mechanism | NDArray[np.float64] | None, problem: Problem, merged: Merged
 ) -> NDArray[np.float64] | None:
-    """Give a starting matrix of the merged records: merged ones take the row of their first."""
+    """Return a starting matrix of the merged records: merged ones take the row of their first."""
     if start is None:
         return None
     Z = start.probabilities if isinstance(start, Mechanism) else np.asarray(start, dtype=np.float64)
@@ -168,7 +168,7 @@ def _first_matrix(
 
 
 def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:
-    """Give the sizes, and the smallest and largest epsilon d: rows have the coefficients 1 and exp of these."""
+    """Return the sizes, and the smallest and largest epsilon d: rows have the coefficients 1 and exp of these."""
     exponents = problem.epsilon * problem.graph.distances if problem.graph.n_pairs else np.zeros(1)
     return {
         "records": problem.n_records,

@@ -29,7 +29,7 @@ def end_run(run: str) -> None:
 
 
 def stop_of(run: str, seconds: float) -> Stop:
-    """Give the stop of a run; elsewhere than in its own process there is only its deadline in ``seconds``."""
+    """Return the stop of a run; elsewhere than in its own process there is only its deadline in ``seconds``."""
     return _stops.get(run) or Stop(seconds)
 
 

@@ -96,7 +96,7 @@ def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: flo
 
 
 def _streets_of(table: Table, nodes: Records) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the ends and lengths of the streets in some rows."""
+    """Return the ends and lengths of the streets in some rows."""
     names = [name.lower() for name in table.names]
     if not {"u", "v"} <= set(names):
         raise InputError(
@@ -133,7 +133,7 @@ def read_rows(path: str | PathLike[str], *, memory_limit: float | None = None) -
 
 
 def _without_header(table: Table) -> Table:
-    """Give the table without its first row if that is no number."""
+    """Return the table without its first row if that is no number."""
     (cells,) = table.columns
     try:
         float(cells[0])

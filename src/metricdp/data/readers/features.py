@@ -54,7 +54,7 @@ class Feature:
         return found if isinstance(found, dict) else {}
 
     def place(self) -> tuple[float, float]:
-        """Give latitude and longitude of a Point."""
+        """Return latitude and longitude of a Point."""
         kind = self.geometry.get("type")
         if kind != "Point":
             known = kind if kind is None or kind in GEOMETRIES else f"of another kind{revealed(kind)}"
@@ -68,7 +68,7 @@ class Feature:
             raise InputError(f"{self.where} has coordinates beyond all numbers: give degrees") from None
 
     def id(self) -> str:
-        """Give its id, or its property id."""
+        """Return its id, or its property id."""
         own = self.content.get("id") if isinstance(self.content, dict) else None
         found = self.properties.get("id") if own is None else own
         if found is None:
@@ -80,7 +80,7 @@ class Feature:
 
 
 def features(source: TextSource) -> Iterator[Feature]:
-    """Give the features of a FeatureCollection in turn.
+    """Yield the features of a FeatureCollection in turn.
 
     What else the collection holds is read past, save a reference system other than degrees, which is refused.
     """
@@ -173,7 +173,7 @@ class _Text:
             raise self._broken(f"{what} was expected")
 
     def is_at_end(self) -> bool:
-        """Say whether only blanks are left."""
+        """Return whether only blanks are left."""
         return not self._sign()
 
     def expect_end(self) -> None:
@@ -201,5 +201,5 @@ class _Text:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a JSON value is a number; Python takes true and false for numbers as well."""
+    """Return whether a JSON value is a number; Python takes true and false for numbers as well."""
     return isinstance(value, int | float) and not isinstance(value, bool)

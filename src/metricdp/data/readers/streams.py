@@ -126,7 +126,7 @@ class ByteSource:
         return min(1.0, self._counted.n / self.size) if self.size else None
 
     def pieces(self) -> Iterator[bytes]:
-        """Give piece after piece."""
+        """Yield piece after piece."""
         try:
             while piece := self._bytes.read(BYTES_AT_ONCE):
                 yield piece
@@ -167,7 +167,7 @@ class TextSource(ByteSource):
         self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True) if newline is None else decoder
 
     def read(self) -> str:
-        """Give the next piece of text, as soon as there is any; empty at the end."""
+        """Return the next piece of text, as soon as there is any; empty at the end."""
         text, is_more = "", True
         while is_more and not text:
             try:
@@ -186,7 +186,7 @@ class TextSource(ByteSource):
         return text
 
     def lines(self) -> Iterator[str]:
-        """Give line after line, each with its end."""
+        """Yield line after line, each with its end."""
         begun = ""
         while piece := self.read():
             lines = list(io.StringIO(begun + piece, newline=self._newline))

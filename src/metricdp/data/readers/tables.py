@@ -42,11 +42,11 @@ class Table:
         return len(self.lines)
 
     def label(self, column: int) -> str:
-        """Say which column is meant."""
+        """Return the name of the column that is meant."""
         return f"column {self.names[column]!r}" if self.names else f"column {column + 1}"
 
     def numbers(self, column: int, *, is_finite: bool = True) -> NDArray[np.float64]:
-        """Give a column as numbers, which must be finite unless told otherwise."""
+        """Return a column as numbers, which must be finite unless told otherwise."""
         cells = self.columns[column]
         values: NDArray[np.float64] | None = None
         with suppress(ValueError):  # whose message shows the cell
@@ -60,7 +60,7 @@ class Table:
         return values
 
     def whole_numbers(self, column: int) -> NDArray[np.int64]:
-        """Give a column as whole numbers."""
+        """Return a column as whole numbers."""
         cells = self.columns[column]
         try:
             refuse_underscores(cells)
@@ -151,7 +151,7 @@ def refuse_underscores(cells: Sequence[str]) -> None:
 
 
 def is_number(cell: str) -> bool:
-    """Say whether a cell is a number, finite or not."""
+    """Return whether a cell is a number, finite or not."""
     try:
         refuse_underscores(cell)
         float(cell)

@@ -72,7 +72,7 @@ def read_word_vectors(path: str | PathLike[str], *, memory_limit: float | None =
 
 
 def _numbered_lines(source: TextSource) -> Iterator[tuple[int, str]]:
-    """Give the lines that are not blank, each with its number."""
+    """Yield the lines that are not blank, each with its number."""
     for number, line in enumerate(source.lines(), start=1):
         kept = line.rstrip(" \r\t\n")
         if kept:

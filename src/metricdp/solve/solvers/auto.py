@@ -37,7 +37,7 @@ class Auto(Solver):
         return FirstOrder().bytes_beyond(load)
 
     def takes_all_at_once(self, component: Component) -> bool:
-        """Say whether the problem is too large to be taken apart."""
+        """Return whether the problem is too large to be taken apart."""
         return FirstOrder().takes_all_at_once(component)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:

@@ -82,7 +82,7 @@ class Block:
         return exponents
 
     def bounds(self, z: NDArray[np.float64], floor: float) -> Bounds:
-        """Give what the attached records' rows ``z``, shape (attached, K), allow the internal ones.
+        """Return what the attached records' rows ``z``, shape (attached, K), allow the internal ones.
 
         The solver's ``z`` may be below the floor of all probabilities by its tolerance, even below zero: what has to
         be zero nearby would be forbidden far away, too.
@@ -115,7 +115,7 @@ class Bounds:
 
 
 def make_blocks(component: Component, partition: Partition, stop: Stop) -> list[Block]:
-    """Give the blocks that have internal records."""
+    """Return the blocks that have internal records."""
     graph, epsilon = component.graph, component.epsilon
     is_boundary = stop.waiting_for(lambda: partition.is_boundary)  # a cover of millions of edges takes seconds
     matrix = graph.adjacency

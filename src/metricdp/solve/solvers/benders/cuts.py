@@ -53,7 +53,7 @@ class Cut:
     duals: RowDuals
 
     def value(self, Z: NDArray[np.float64]) -> float:
-        """Give the right-hand side at a matrix of all records."""
+        """Return the right-hand side at a matrix of all records."""
         return self.constant + float(self.coefficients @ Z[self.records, self.outputs])
 
 
@@ -102,7 +102,7 @@ def cut_from_duals(kind: str, block: Block, duals: RowDuals) -> Cut:
 
 
 def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> RowDuals:
-    """Give the multipliers of the boundary's rows that cancel the reduced costs of entries at their bounds.
+    """Return the multipliers of the boundary's rows that cancel the reduced costs of entries at their bounds.
 
     A positive reduced cost rests on the lower bound ``z_b <= exp(s) z_i``, a negative one on ``z_i <= exp(s) z_b``.
     """
@@ -123,7 +123,7 @@ def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> R
 
 
 def unit_sum_cuts(block: Block, bounds: Bounds, tolerance: float) -> list[Cut]:
-    """Give the cuts for internal records whose bounds leave no room for a row that sums to 1."""
+    """Return the cuts for internal records whose bounds leave no room for a row that sums to 1."""
     cuts = []
     for i in np.flatnonzero(bounds.lower.sum(axis=1) > 1.0 + tolerance):
         reduced = np.zeros(block.costs.shape)

@@ -170,7 +170,7 @@ class Run:
         self.is_damped = False  # the first step goes all the way
 
     def add_halos(self, progress: Progress, trace: Trace) -> None:
-        """Give the master its first cuts, and a first private matrix, from the blocks with their surroundings."""
+        """Compute the master's first cuts, and a first private matrix, from the blocks with their surroundings."""
 
         def make(block: Block) -> Halo | str:
             try:
@@ -264,7 +264,7 @@ class Run:
         trace.add(stage="trouble", component=self.component.number, block=block, trouble=trouble)
 
     def _step(self, point: MasterPoint, progress: Progress) -> NDArray[np.float64]:
-        """Give the boundary to ask the blocks about: between the best private one and the master's."""
+        """Return the boundary to ask the blocks about: between the best private one and the master's."""
         Z = point.Z.copy()
         if self.is_damped and progress.Z is not None:
             boundary, step = self.master.boundary, self.options.in_out
@@ -301,7 +301,7 @@ class Run:
         return len(new)
 
     def _known(self, block: int, cut: Cut, Z: NDArray[np.float64]) -> float:
-        """Give what the master's cuts already say of a block at ``Z``."""
+        """Return what the master's cuts already say of a block at ``Z``."""
         if not cut.weight:
             return 0.0
         alone = float(self.blocks[block].costs.min(axis=1).sum())

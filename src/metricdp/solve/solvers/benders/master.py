@@ -87,7 +87,7 @@ class Master:
             self.rows.add_all(stop)
 
     def _boundary_rows(self, stop: Stop) -> DirectedPairs:
-        """Give the rows among boundary records: their edges, and paths as the options say."""
+        """Return the rows among boundary records: their edges, and paths as the options say."""
         graph, epsilon = self.component.graph, self.component.epsilon
         direct = graph.subgraph(self.boundary)
         shortest = {tuple(pair): d for pair, d in zip(direct.pairs.tolist(), direct.distances.tolist(), strict=True)}
@@ -194,7 +194,7 @@ class Master:
 
 
 def _row_scale(row: NDArray[np.float64]) -> float:
-    """Give a power of 2 that brings a row's coefficients around 1.
+    """Return a power of 2 that brings a row's coefficients around 1.
 
     The solver scales the model it starts with, not rows that come later: unscaled cuts made hot starts stall.
     """

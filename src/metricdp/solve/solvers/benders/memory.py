@@ -58,7 +58,7 @@ def _state(run: Run, progress: Progress) -> State:
 
 
 def restore(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
-    """Give the master its cuts back, and bounds as far as they can be proved; nothing happens if nothing was saved."""
+    """Restore the master's cuts, and the bounds as far as they can be proved; do nothing if nothing was saved."""
     component, master = run.component, run.master
     saved = checkpoint.load(component.number)
     if saved is None:

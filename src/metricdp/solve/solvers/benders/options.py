@@ -98,7 +98,7 @@ class BendersOptions:
         )
 
     def with_floor_for(self, component: Component, gap: float) -> Self:
-        """Give the same options with a floor that costs at most a tenth of ``gap``, if none was chosen."""
+        """Return the same options with a floor that costs at most a tenth of ``gap``, if none was chosen."""
         if self.floor is not None:
             return self
         # mass f on every output costs f times the sum of all losses; the loss is at least that of the cheapest outputs
@@ -107,7 +107,7 @@ class BendersOptions:
         return replace(self, floor=min(max(wanted, SMALLEST_FLOOR), LARGEST_FLOOR))
 
     def without(self, acceleration: str) -> Self:
-        """Give the same options with one acceleration switched off, for the ablation."""
+        """Return the same options with one acceleration switched off, for the ablation."""
         off = {
             "one-sided separator": {"separator": "two-sided"},
             "lazy master rows": {"lazy_rows": False},

@@ -24,7 +24,7 @@ BLOCK = 64  # records whose paths are searched for at once
 
 
 def kernel_columns(component: Component, stop: Stop) -> csr_array:
-    """Give one kernel per record, shape (n, n), sparse: a kernel ends where it falls below what a master can see."""
+    """Return one kernel per record, shape (n, n), sparse: a kernel ends where it falls below what a master can see."""
     graph, epsilon, n = component.graph, component.epsilon, component.n
     parts = []
     for start in range(0, n, BLOCK):
@@ -36,7 +36,7 @@ def kernel_columns(component: Component, stop: Stop) -> csr_array:
 
 
 def plateau_columns(component: Component, stop: Stop) -> NDArray[np.float64]:
-    """Give one plateau for each output that is the cheapest of some record."""
+    """Return one plateau for each output that is the cheapest of some record."""
     cheapest = component.costs.argmin(axis=1)
     outputs = np.unique(cheapest)
     peaks = (cheapest[:, None] == outputs[None, :]).astype(np.float64)
@@ -44,6 +44,6 @@ def plateau_columns(component: Component, stop: Stop) -> NDArray[np.float64]:
 
 
 def starting_columns(component: Component, stop: Stop) -> csr_array:
-    """Give kernels, plateaus and the constant column, one per row."""
+    """Return kernels, plateaus and the constant column, one per row."""
     constant = csr_array(np.ones((1, component.n)))
     return csr_array(vstack((kernel_columns(component, stop), csr_array(plateau_columns(component, stop)), constant)))

@@ -206,7 +206,7 @@ class ColumnRun:
         self.build_programs()
 
     def best_mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the best mechanism of kernels and the like, and its unit-sum duals."""
+        """Return the best mechanism of kernels and the like, and its unit-sum duals."""
         self.pool.add(starting_columns(self.component, self.stop))
         self.stop.check()
         point = ColumnMaster(self.pool, self.scale, has_slack=False).solve(self.stop)
@@ -337,7 +337,7 @@ class ColumnRun:
             progress.upper_bound, progress.Z = loss, Z
 
     def figures(self, progress: Progress) -> dict[str, float]:
-        """Give what the trace shows of the bounds."""
+        """Return what the trace shows of the bounds."""
         return {
             "lower_bound": progress.best_bound,
             "upper_bound": progress.upper_bound,

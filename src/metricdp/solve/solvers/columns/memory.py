@@ -40,7 +40,7 @@ def store(checkpoint: Checkpoint, run: Any, progress: Any, known: int) -> None:
 
 
 def restore(checkpoint: Checkpoint, run: Any, progress: Any) -> bool:
-    """Give the run its columns and dual back, and bounds as far as they can be proved; False if nothing was saved."""
+    """Restore columns, dual, and the bounds as far as they can be proved; return False if nothing was saved."""
     saved = checkpoint.load(run.component.number)
     if saved is None or not saved.steps:
         return False

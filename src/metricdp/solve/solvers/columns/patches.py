@@ -33,7 +33,7 @@ class Patch:
 
 
 def patch_members(component: Component, own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give a piece's records with their neighbours."""
+    """Return a piece's records with their neighbours."""
     matrix = component.graph.adjacency
     near = [matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]] for i in own]
     return np.unique(np.concatenate((own, *near)).astype(np.int64))

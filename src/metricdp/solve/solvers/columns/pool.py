@@ -48,7 +48,7 @@ class ColumnPool:
         return np.arange(first, len(self))
 
     def mechanism(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the matrix ``Z[:, k] = sum of x_j v_j over the columns of output k``."""
+        """Return the matrix ``Z[:, k] = sum of x_j v_j over the columns of output k``."""
         used = np.flatnonzero(x > 0)
         weights = csr_array((x[used], (used, self.outputs[used])), shape=(len(self), self.component.n_outputs))
         return np.ascontiguousarray((self.V.T @ weights).toarray())

@@ -47,7 +47,7 @@ def _tight(component: Component) -> _Tight | None:
 
 
 def tight_mechanism(component: Component) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Give the matrix and its unit-sum duals, neither to be trusted.
+    """Return the matrix and its unit-sum duals, neither to be trusted.
 
     It is the best mixture of kernels where each record has an output of its own; None where some share one, so that
     another mixture is better, and where there is no such mechanism.
