@@ -188,7 +188,7 @@ def strong() -> dict:
             print(
                 f"  first-order {label} in {median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
                 + (
-                    f"{times} sooner than the best of HiGHS"
+                    f"{times} faster than the best of HiGHS"
                     if reached
                     else f"which none of HiGHS reached in {times} it"
                 ),
