@@ -32,7 +32,7 @@ CITY = (
     (43160, 5.0, 0.01),
     (43160, 2.0, 0.01),
 )
-STRONG = (2.0, 1.0, 0.5)
+STRONG_EPSILONS = (2.0, 1.0, 0.5)
 STRONG_GAPS = {"1 %": 0.01, "0.1 %": 0.001}
 
 
@@ -166,7 +166,7 @@ def strong() -> dict:
     """
     most = limit(300.0)
     rows: dict[str, dict] = {}
-    for epsilon in STRONG:
+    for epsilon in STRONG_EPSILONS:
         name, problem = rome_or_gothenburg(epsilon=epsilon)
         mdp.solve(problem, method="first-order", gap=0.1, time_limit=most)  # compiled code is loaded
         own: dict[str, list[float]] = {label: [] for label in STRONG_GAPS}

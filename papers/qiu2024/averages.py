@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from papers.qiu2024.published import Figure
 
-WIDE = 1.96
+SPREAD_FACTOR = 1.96
 
 
 def mean_spread(values: Sequence[float]) -> Figure:
@@ -24,7 +24,7 @@ def mean_spread(values: Sequence[float]) -> Figure:
     >>> mean_spread([1.0, 3.0])
     (2.0, 2.7718585822512662)
     """
-    return fmean(values), WIDE * stdev(values) if len(values) > 1 else 0.0
+    return fmean(values), SPREAD_FACTOR * stdev(values) if len(values) > 1 else 0.0
 
 
 def shown(figure: Figure | None, *, missing: str = "–", decimals: int | None = None) -> str:

@@ -21,7 +21,7 @@ LINES = {
     "dual simplex": ("dual simplex", "-", NAMES["dual simplex"]),
     "auto": ("auto", "-", NAMES["auto"]),
 }
-FASTER = ("ours", "auto")
+FASTER_LINES = ("ours", "auto")
 
 
 def line_task(bench: Bench, line: str, dataset: str, n: int, instance: int) -> Task:
@@ -35,7 +35,7 @@ def line_task(bench: Bench, line: str, dataset: str, n: int, instance: int) -> T
 
 def sizes_of(bench: Bench, dataset: str, line: str) -> list[int]:
     """Return the numbers of records of a line: the faster methods go on beyond the paper's, where there are records."""
-    more = tuple(bench.scale.more_sizes) if line in FASTER else ()
+    more = tuple(bench.scale.more_sizes) if line in FASTER_LINES else ()
     return [n for n in (*bench.scale.sizes, *more) if n <= bench.data.largest(dataset)]
 
 

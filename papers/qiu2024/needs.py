@@ -11,7 +11,7 @@ from papers.qiu2024.store import Task
 if TYPE_CHECKING:
     from papers.qiu2024.bench import Bench
 
-SIZED = ("road", "grid", "grid 1.5", "text", "synthetic")  # with the cells of the published code
+SIZED_DATASETS = ("road", "grid", "grid 1.5", "text", "synthetic")  # with the cells of the published code
 CLASSIC_METHODS = ("dual simplex", "interior point", "lazy rows")
 RECORDS_PER_BLOCK = 20
 
@@ -41,7 +41,7 @@ def size_tasks(bench: Bench) -> list[Task]:
     """Return all partitions of the two tables of sizes."""
     return [
         size_task(bench, dataset, method, instance)
-        for dataset in SIZED
+        for dataset in SIZED_DATASETS
         for instance in range(bench.scale.instances)
         for method in bench.partitioners
     ]

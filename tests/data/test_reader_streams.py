@@ -170,7 +170,7 @@ def test_sixteen_megabytes_may_always_be_unpacked(write):
 
 
 def test_the_ratio_is_that_of_the_bytes_in_the_file(write, monkeypatch):
-    monkeypatch.setattr(streams, "ALWAYS_UNPACKED", 10)
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 10)
     path = write(gzip.compress(b"ab" * 5000, mtime=0))
     packed = path.stat().st_size
     assert len(bytes_of(path, most_ratio=10_000.5 / packed)) == 10_000
@@ -181,7 +181,7 @@ def test_the_ratio_is_that_of_the_bytes_in_the_file(write, monkeypatch):
 
 @pytest.mark.parametrize("reader", [read_csv, read_rows, read_matrix, read_geojson, read_word_vectors, read_graphml])
 def test_every_reader_of_records_has_the_limit(reader, write, monkeypatch):
-    monkeypatch.setattr(streams, "ALWAYS_UNPACKED", 10)
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 10)
     path = write(gzip.compress(b" " * 50_000 + b"\n", mtime=0))
     assert "unpacks to more than 50 times its size" in message_of(reader, path, error=FileFormatError)
 

@@ -183,7 +183,7 @@ class TestDask:
                 lambda worker, comm, keys, who=None, serializers=None: get_data(worker, comm, keys, who),
             )
         monkeypatch.setattr(executors, "_packed", lambda _, task: Evil(task))
-        monkeypatch.setattr(executors, "PATIENCE", 1.0)
+        monkeypatch.setattr(executors, "PATIENCE_SECONDS", 1.0)
         path = str(tmp_path / "touched")
         with workers(cluster=cluster.scheduler_address) as crew:
             assert crew.run(answer_plain, [path], Stop()) == [{"text": path}]

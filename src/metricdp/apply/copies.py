@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 4096
 ROWS_LOOKED_AT = 512  # the first of each 4,096: enough to see what holds in half of them, in an eighth of the time
-MOST_NUMBERS = 8  # of one cell
-SAME = 1e-6  # relative: some metres in degrees
+MAX_NUMBERS = 8  # of one cell
+SAME_NUMBER_TOLERANCE = 1e-6  # relative: some metres in degrees
 SCALES = (1.0, 1e6, 1e7)  # degrees as they are, and as the whole numbers that phones store
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.([0-9]+))?(?:[eE][-+]?[0-9]+)?")
 WORD = re.compile(r"[^\s,;:|/=()\[\]{}\"']+")
@@ -90,7 +90,7 @@ class _Cells:
     """The cells of a column, with the numbers in them and how many decimals each number shows."""
 
     def __init__(self, texts: list[str]) -> None:
-        found = [[(match[0], match[1] or "") for match in NUMBER.finditer(text)][:MOST_NUMBERS] for text in texts]
+        found = [[(match[0], match[1] or "") for match in NUMBER.finditer(text)][:MAX_NUMBERS] for text in texts]
         shape = len(texts), max(map(len, found), default=0)
         self._texts = texts
         self._values, self._decimals = np.full(shape, np.nan), np.zeros(shape)
@@ -107,7 +107,7 @@ class _Cells:
                 true = scale * numbers
                 # rounded or cut off after its digits; a whole number alone is rounded only where it counts millionths
                 shown = np.where((digits > 0) | (scale > 1.0), 10.0**-digits, 0.0)
-                is_number |= np.abs(value[:, None] - true) <= SAME * np.abs(true) + shown[:, None]
+                is_number |= np.abs(value[:, None] - true) <= SAME_NUMBER_TOLERANCE * np.abs(true) + shown[:, None]
         return np.column_stack((is_id, is_number))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
-from metricdp.apply.snapping import FAR, check_far, check_limit, draw_points
+from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
 from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
@@ -108,7 +108,7 @@ def perturb_file(
     check_far(far)
     if snap_limit is not None:
         check_limit(snap_limit)
-    elif snap_distances is not None or far != FAR[0]:
+    elif snap_distances is not None or far != FAR_POLICIES[0]:
         raise InputError("far and snap_distances go with snap_limit: give the farthest distance at which to snap")
     _check_columns(mechanism, target, keep)
 

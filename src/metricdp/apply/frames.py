@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from metricdp.mechanism.mechanism import Mechanism
 
-DEGREES = "EPSG:4326"
+DEGREES_CRS = "EPSG:4326"
 
 
 def perturb_column(
@@ -145,7 +145,7 @@ class _Geometry:
         self.given = np.column_stack([np.asarray(frame.geometry.x), np.asarray(frame.geometry.y)])
         points = mechanism.outputs.coordinates
         geopandas = _geopandas()
-        places = geopandas.GeoSeries(geopandas.points_from_xy(points[:, 1], points[:, 0]), crs=DEGREES)
+        places = geopandas.GeoSeries(geopandas.points_from_xy(points[:, 1], points[:, 0]), crs=DEGREES_CRS)
         # all outputs are converted, then chosen from: a report is the same to the last bit whatever the true point
         crs = frame.geometry.crs
         self._places = places.set_crs(None, allow_override=True) if crs is None else places.to_crs(crs)
@@ -191,7 +191,7 @@ def _geometry_points(mechanism: Mechanism, frame: Any) -> NDArray[np.float64]:
     if wrong is not None:
         raise InputError(f"row {wrong} of the GeoDataFrame is {kinds[wrong] or 'without geometry'}: give Points")
     if geometry.crs is not None:
-        geometry = geometry.to_crs(DEGREES)
+        geometry = geometry.to_crs(DEGREES_CRS)
     return np.column_stack([np.asarray(geometry.y), np.asarray(geometry.x)])
 
 

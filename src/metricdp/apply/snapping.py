@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metricdp.mechanism.mechanism import Mechanism
 
-FAR = ("refuse", "drop")
+FAR_POLICIES = ("refuse", "drop")
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,5 +61,5 @@ def check_limit(limit: float) -> None:
 
 def check_far(far: str) -> None:
     """Refuse a policy that is not known."""
-    if far not in FAR:
-        raise InputError(f"unknown policy {far!r} for points beyond the snap limit: choose {' or '.join(FAR)}")
+    if far not in FAR_POLICIES:
+        raise InputError(f"unknown policy {far!r} for points beyond the snap limit: choose {' or '.join(FAR_POLICIES)}")

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from metricdp.data.writing import Target
     from metricdp.mechanism.mechanism import Mechanism
 
-POLICIES = ("refuse", "drop", "mask")
+UNKNOWN_POLICIES = ("refuse", "drop", "mask")
 MASK = "<unk>"
 KEPT_PUNCTUATION = frozenset(".,;:!?…()-–—\"'“”‘’„«»¿¡")
 APOSTROPHES = frozenset("'’")
 LONGEST_WORD = 1 << 16
-WORTH_REMEMBERING = 64  # characters
+LONGEST_CACHED_CHUNK = 64  # characters
 
 Piece = int | str | None
 """A part of a text: a record's row, punctuation, or a word outside the vocabulary (None)."""
@@ -124,8 +124,10 @@ class Words:
     """Turns pieces of a text into pieces of the perturbed text, and counts."""
 
     def __init__(self, mechanism: Mechanism, *, unknown: str, keep_punctuation: bool, allow_unprotected: bool) -> None:
-        if unknown not in POLICIES:
-            raise InputError(f"unknown policy {unknown!r} for words outside the vocabulary: choose {_listed(POLICIES)}")
+        if unknown not in UNKNOWN_POLICIES:
+            raise InputError(
+                f"unknown policy {unknown!r} for words outside the vocabulary: choose {_listed(UNKNOWN_POLICIES)}"
+            )
         if mechanism.outputs.rows is None:
             raise InputError(
                 "the outputs of this mechanism are points without words: make one whose outputs are records"
@@ -173,7 +175,7 @@ class Words:
 
     def _perturbed(self, chunk: str) -> list[str | int]:
         """Return what replaces ``chunk`` in the perturbed text: rows to draw for, and text; nothing if dropped."""
-        pieces = self._remembered(chunk) if len(chunk) <= WORTH_REMEMBERING else self._pieces(chunk)
+        pieces = self._remembered(chunk) if len(chunk) <= LONGEST_CACHED_CHUNK else self._pieces(chunk)
         made: list[str | int] = []
         n_words = n_hidden = 0
         is_joined = True  # whether a kept mark stands before the next word

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # a byte that no UTF-8 text has, so that no holder's name gives this key away as its HMAC
 CHAIN_LABEL = b"\xffmetricdp charges"
-SLOT = 256  # bytes for one link in the head file
+SLOT_BYTES = 256  # bytes for one link in the head file
 
 
 class Chain:
@@ -83,7 +83,7 @@ class Head:
                     data = file.read()
                     newest, slot = self._newest(data)[::2] if data else (None, 1)
                     if newest is None or n_charges > newest:
-                        file.seek(SLOT * (1 - slot))
+                        file.seek(SLOT_BYTES * (1 - slot))
                         file.write(self._slot(n_charges, link))
         except OSError as error:
             raise LedgerError(
@@ -92,10 +92,12 @@ class Head:
 
     def _slot(self, n_charges: int, link: bytes) -> bytes:
         fields = (self._name, n_charges, link.hex())
-        return json.dumps([*fields, self._chain.seal("head", *fields)]).encode().ljust(SLOT - 1) + b"\n"
+        return json.dumps([*fields, self._chain.seal("head", *fields)]).encode().ljust(SLOT_BYTES - 1) + b"\n"
 
     def _newest(self, data: bytes) -> tuple[int, bytes, int]:
-        found = [(*content, slot) for slot in (0, 1) if (content := self._content(data[slot * SLOT :][:SLOT]))]
+        found = [
+            (*content, slot) for slot in (0, 1) if (content := self._content(data[slot * SLOT_BYTES :][:SLOT_BYTES]))
+        ]
         if not found:
             raise FileFormatError(
                 f"{self.path} is damaged or not the head of this ledger: nothing was granted; put the newest copy "

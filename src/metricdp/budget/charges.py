@@ -34,8 +34,8 @@ LEDGER = Kind(
         "CREATE INDEX charges_of_holders ON charges (holder, charge)",
     ),
 )
-ALL = "SELECT charge, holder, epsilon, reports, subject, spent, link FROM charges"
-SEALED = ("name", "limit", "currency", "charges", "link")
+ALL_CHARGES_SQL = "SELECT charge, holder, epsilon, reports, subject, spent, link FROM charges"
+SEALED_SETTINGS = ("name", "limit", "currency", "charges", "link")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Charges:
             self.file.check_pages(connection)
             state = self._state(connection)
             link = self.chain.start(state.name)
-            for number, row in enumerate(connection.execute(f"{ALL} ORDER BY charge"), start=1):
+            for number, row in enumerate(connection.execute(f"{ALL_CHARGES_SQL} ORDER BY charge"), start=1):
                 if row[0] != number:
                     raise self.file.damaged(f"charge {number} is missing")
                 self.amount(row, link)
@@ -142,7 +142,7 @@ class Charges:
 
     def _settings(self, state: State) -> dict[str, str]:
         fields = (state.name, str(state.limit), state.currency, str(state.charges), state.link.hex())
-        stored = dict(zip(SEALED, fields, strict=True))
+        stored = dict(zip(SEALED_SETTINGS, fields, strict=True))
         return stored | {"key": key_check(self.key), "seal": self.chain.seal(*fields)}
 
     def _state(self, connection: sqlite3.Connection) -> State:
@@ -221,7 +221,9 @@ class Transaction:
 
     def spent(self, name: str) -> Fraction:
         """Return what the last charge of the stored ``name`` says that it has spent."""
-        row = self._connection.execute(f"{ALL} WHERE holder = ? ORDER BY charge DESC LIMIT 1", (name,)).fetchone()
+        row = self._connection.execute(
+            f"{ALL_CHARGES_SQL} WHERE holder = ? ORDER BY charge DESC LIMIT 1", (name,)
+        ).fetchone()
         if row is None:
             return Fraction(0)
         before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()

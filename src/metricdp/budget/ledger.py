@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 from metricdp.budget.charges import Charges
-from metricdp.budget.store import TIMEOUT, check_holder, check_options, is_number, keyed, normal_name
+from metricdp.budget.store import TIMEOUT_SECONDS, check_holder, check_options, is_number, keyed, normal_name
 from metricdp.errors import Faults, InputError, MetricDPError, revealed
 from metricdp.mechanism.guarantee import UNITS
 from metricdp.mechanism.snap import as_points
@@ -142,7 +142,7 @@ class Ledger:
         key: bytes | Path | None = None,
         must_exist: bool = False,
         new_head: bool = False,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         faults = Faults("the ledger")
         check_options(key, timeout, faults)

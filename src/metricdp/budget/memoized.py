@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from metricdp.budget.store import (
-    TIMEOUT,
+    TIMEOUT_SECONDS,
     Kind,
     SqliteFile,
     check_holder,
@@ -43,7 +43,7 @@ def memoize(
     ledger: Ledger | None = None,
     key: bytes | Path | None = None,
     must_exist: bool = False,
-    timeout: float = TIMEOUT,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Memoized:
     """Return ``mechanism`` with a memory at ``path``: see `Memoized`, also for what it does not hide."""
     return Memoized(mechanism, path, ledger=ledger, key=key, must_exist=must_exist, timeout=timeout)
@@ -89,7 +89,7 @@ class Memoized:
         ledger: Ledger | None = None,
         key: bytes | Path | None = None,
         must_exist: bool = False,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         faults = Faults("the memory")
         check_options(key, timeout, faults)

@@ -15,7 +15,7 @@ from metricdp.apply.text import Words
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, out, print_json
 from metricdp.errors import InputError
 from metricdp.evaluate.auditor.auditor import (
-    BATCH,
+    BATCH_SIZE,
     FALSE_ALARM_RATE,
     N_ALONE,
     N_DRAWS,
@@ -66,7 +66,7 @@ def audit(
     false_alarm_rate: Annotated[
         float, typer.Option(help="The chance that a sound pipeline raises an alarm is at most this.")
     ] = FALSE_ALARM_RATE,
-    batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH,
+    batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH_SIZE,
     seed: Annotated[int, typer.Option(help="For the choice of pairs.")] = 0,
     shipped: Annotated[
         bool, typer.Option("--self-test", help="Audit the broken and the sound pipelines that ship with metricdp.")

@@ -13,7 +13,7 @@ from metricdp.data.writing import check_writable, remove_leftovers
 from metricdp.errors import InputError
 from metricdp.report.tables import print_line
 
-TO_BE_MADE = ("--ledger", "--ledger-key", "the head of --ledger-key")  # taken even if they do not exist yet
+MAY_BE_MISSING = ("--ledger", "--ledger-key", "the head of --ledger-key")  # taken even if they do not exist yet
 
 
 def check_targets(
@@ -26,7 +26,7 @@ def check_targets(
     taken = {
         Path(path).resolve(): option
         for option, path in sources.items()
-        if path is not None and (option in TO_BE_MADE or is_there(path))
+        if path is not None and (option in MAY_BE_MISSING or is_there(path))
     }
     for option, path in targets.items():
         if path is None:

@@ -14,7 +14,7 @@ from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.report.tables import print_line
 
-INTERRUPTED = 130  # what typer makes of Ctrl-C
+INTERRUPTED_EXIT_CODE = 130  # what typer makes of Ctrl-C
 
 
 def main() -> None:
@@ -27,14 +27,14 @@ def main() -> None:
     except MetricDPError as error:
         _fail(error, ANSWER_IS_NO if _is_a_no(error) else PROGRAM_FAILED)
     except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
+        code = INTERRUPTED_EXIT_CODE
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's: an option or argument that cannot be understood
             _complain(error)
         if os.environ.get("METRICDP_DEBUG"):
             raise
         _fail(_explained(error), PROGRAM_FAILED)
-    if code == INTERRUPTED:
+    if code == INTERRUPTED_EXIT_CODE:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
     if _is_busy():
         # all is written; a solver that is deaf to the limit would hold the process

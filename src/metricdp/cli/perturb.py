@@ -29,7 +29,7 @@ from metricdp.report.tables import LiveLine, print_line, printable
 STANDARD_OUTPUT = 1  # its number among the open streams
 SECONDS_BETWEEN_LINES = 10.0
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
-DONE = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
+POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": ()}
 LEDGER_DEFAULTS = {"ledger": None, "person": None, "ledger_key": None, "new_ledger": None}
 
@@ -138,7 +138,7 @@ def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dic
     lines = [
         f"{summary.words:,} words drawn, {summary.punctuation:,} punctuation marks taken out, written to {target}",
         (
-            f"{summary.unknown + alone:,} words {DONE[options['unknown']]}: {summary.unknown:,} outside the "
+            f"{summary.unknown + alone:,} words {POLICY_OUTCOMES[options['unknown']]}: {summary.unknown:,} outside the "
             f"vocabulary, {alone:,} without any neighbour in it"
         ),
         (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GAUSSIAN_RECORDS = 2_000
 DEFAULT_ETA = {"road": 0.5, "grid": 2.0, "words": WORDS_ETA, "gaussian": 2.0}
-KNOWN = "road:gothenburg, grid:ROWSxCOLUMNS, words, gaussian, or the path of a file"
+KNOWN_DATASETS = "road:gothenburg, grid:ROWSxCOLUMNS, words, gaussian, or the path of a file"
 
 
 def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limit: float | None = None) -> Records:
@@ -41,7 +41,7 @@ def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limi
     if family == "road":
         return road(detail or "gothenburg")
     if detail:
-        raise InputError(f"unknown dataset {source!r}: {family} takes no detail; use {KNOWN}")
+        raise InputError(f"unknown dataset {source!r}: {family} takes no detail; use {KNOWN_DATASETS}")
     return words() if family == "words" else gaussian(GAUSSIAN_RECORDS, seed=seed)
 
 
@@ -71,7 +71,7 @@ def file_named(option: str, value: str, *words: str) -> str:
 
 def _from_file(source: str, streets: str | None, memory_limit: float | None) -> Records:
     if not is_there(source):
-        raise InputError(f"unknown dataset {source!r}, and no such file: use {KNOWN}")
+        raise InputError(f"unknown dataset {source!r}, and no such file: use {KNOWN_DATASETS}")
     records = read_records(source, memory_limit=memory_limit)
     if streets is None:
         return records

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-NOTABLE = 0.01  # of all records stand where another one does: a public list names each place once
-NEAR_NOTABLE = 0.1  # of all places are nearly where another one is; 1.6 % of the intersections of a city are
+NOTABLE_SHARE = 0.01  # of all records stand where another one does: a public list names each place once
+NEAR_NOTABLE_SHARE = 0.1  # of all places are nearly where another one is; 1.6 % of the intersections of a city are
 NEAR_DECIMALS = 4  # of a degree: 11 m
 PEEKED_BYTES = 1 << 16
 TELLING_WORD = re.compile(  # of a column's name: persons, what they carry, and times
@@ -118,15 +118,15 @@ def _is_telling(name: str) -> bool:
 
 def _telling_ids(records: Records) -> list[str]:
     n_found = sum(PERSONAL_ID.fullmatch(name) is not None for name in records.ids)
-    return [f"{n_found} ids are mail addresses or times"] if n_found >= NEAR_NOTABLE * records.n else []
+    return [f"{n_found} ids are mail addresses or times"] if n_found >= NEAR_NOTABLE_SHARE * records.n else []
 
 
 def _repeated(points: NDArray[np.float64], kind: str) -> list[str]:
     n = len(points)
-    n_repeats = n - _n_distinct(points, least=NOTABLE)
+    n_repeats = n - _n_distinct(points, least=NOTABLE_SHARE)
     if n_repeats:
         return [f"{n:,} records at {n - n_repeats:,} distinct places"]
-    n_repeats = n - _n_distinct(np.round(points, NEAR_DECIMALS), least=NEAR_NOTABLE) if kind == "places" else 0
+    n_repeats = n - _n_distinct(np.round(points, NEAR_DECIMALS), least=NEAR_NOTABLE_SHARE) if kind == "places" else 0
     return [f"{n_repeats:,} of {n:,} records within some 10 m of another one"] if n_repeats else []
 
 

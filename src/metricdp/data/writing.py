@@ -23,8 +23,8 @@ except ImportError:  # not on Windows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PRIVATE = 0o600  # readable and writable by the owner only
-MOST_LINKS = 40  # as many as Linux follows
+PRIVATE_MODE = 0o600  # readable and writable by the owner only
+MAX_LINKS = 40  # as many as Linux follows
 TEMPORARY = re.compile(r"\.metricdp-[0-9a-f]{16}\.tmp")
 STREAM = re.compile(r"/(?:dev|proc/self|proc/thread-self)/fd/([0-9]+)")
 STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -94,7 +94,7 @@ def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]
 def write_new(path: Path, data: bytes) -> None:
     """Write ``data`` to a new private file, which is seen whole or not at all; FileExistsError if there is one."""
     remove_leftovers(path.parent)
-    temporary, stream = _temporary(path, PRIVATE)
+    temporary, stream = _temporary(path, PRIVATE_MODE)
     try:
         with stream:
             stream.write(data)
@@ -120,7 +120,7 @@ def stream_number(path: str | Path) -> int | None:
     (1, 3, None)
     """
     place = Path(path)
-    for _ in range(MOST_LINKS):
+    for _ in range(MAX_LINKS):
         name = os.path.normpath(place.absolute())
         match = STREAM.fullmatch(name)
         if match is not None or name in STANDARD_STREAMS:
@@ -165,7 +165,7 @@ def _beside(path: str | Path, *, is_private: bool) -> Iterator[Target]:
     is_new = not place.exists()
     with ExitStack() as stack:
         with _explained(path):
-            temporary, stream = _temporary(place, 0o666 if is_new and not is_private else PRIVATE)
+            temporary, stream = _temporary(place, 0o666 if is_new and not is_private else PRIVATE_MODE)
         stack.callback(temporary.unlink, missing_ok=True)
         stack.callback(_close, path, stream)
         yield Target(path, stream)

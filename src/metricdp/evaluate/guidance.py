@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
-NEARLY = 1e-3  # of the probability: less than this makes no difference in practice
+NEGLIGIBLE_PROBABILITY = 1e-3  # of the probability: less than this makes no difference in practice
 
 
 def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
@@ -51,10 +51,10 @@ def _reports_the_cheapest(Z: NDArray[np.float64], problem: Problem) -> bool:
     """Return whether every record that can occur reports (one of) its cheapest outputs nearly always."""
     matters = problem.records.prior > 0
     is_cheapest = problem.loss == problem.loss.min(axis=1, keepdims=True)
-    return bool(((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEARLY).all())
+    return bool(((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEGLIGIBLE_PROBABILITY).all())
 
 
 def _is_same_for_neighbours(Z: NDArray[np.float64], problem: Problem) -> bool:
     """Return whether all records of a component report nearly alike (in total variation from its first record)."""
     first = np.array([rows[0] for rows in problem.graph.components])
-    return bool((0.5 * np.abs(Z - Z[first[problem.graph.labels]]).sum(axis=1) <= NEARLY).all())
+    return bool((0.5 * np.abs(Z - Z[first[problem.graph.labels]]).sum(axis=1) <= NEGLIGIBLE_PROBABILITY).all())

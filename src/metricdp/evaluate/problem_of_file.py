@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Pairs
     from metricdp.metric.graph import MdpGraph
 
-SAME = 1e-9  # relative difference of two figures that are the same
+SAME_LOSS_TOLERANCE = 1e-9  # relative difference of two figures that are the same
 NAMED_LOSSES = ("travel", "distance")
 
 
@@ -176,7 +176,7 @@ def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
     # only the costs matter here: under the name of a matrix the pairs are not counted again
     problem = _problem(mechanism, losses, "given", StoredMetric("matrix", mechanism.graph))
     loss = table_loss(mechanism.table, problem)
-    return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME)
+    return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME_LOSS_TOLERANCE)
 
 
 def _on_shipped_streets(records: Records) -> Records | None:

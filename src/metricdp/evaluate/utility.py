@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Utility:
     distance_quantiles: dict[float, float] | None
 
 
-def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = LEVELS) -> Utility:
+def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = QUANTILE_LEVELS) -> Utility:
     """Return what ``mechanism`` costs on ``problem``."""
     Z = mechanism.probabilities
     mean, quantiles = None, None

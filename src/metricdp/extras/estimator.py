@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
 DEFAULT_OUTPUTS = 100
 # beginnings of scikit-learn's messages that name sizes and columns, and no values
-HARMLESS = ("Input ", "Found array with ", "X has ", "The feature names ", "Unable to ", "Expected ", "Feature names ")
+HARMLESS_BEGINNINGS = (
+    "Input ",
+    "Found array with ",
+    "X has ",
+    "The feature names ",
+    "Unable to ",
+    "Expected ",
+    "Feature names ",
+)
 
 
 class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -177,7 +185,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             fault = "Expected 2D array. Reshape your data: one row for each point"
         elif fault.startswith("Complex data not supported"):
             fault = "Complex data not supported: give real numbers"
-        elif not fault.startswith(HARMLESS):
+        elif not fault.startswith(HARMLESS_BEGINNINGS):
             fault = "X must hold numbers: correct or remove the others"
         raise InputError(fault)
 

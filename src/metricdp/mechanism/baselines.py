@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
 
 PAIRS_AT_ONCE = 1_000_000  # entries of a block of pairs
-ROUNDING = 1e-9  # relative; a budget that is exceeded by less is exceeded by rounding only
+BUDGET_TOLERANCE = 1e-9  # relative; a budget that is exceeded by less is exceeded by rounding only
 
 
 def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
@@ -77,8 +77,8 @@ def certified_as_it_is(problem: Problem, logarithms: NDArray[np.float64], *, sol
             f"the {solver} mechanism tells records at distance 0 apart, so that no epsilon holds: use a metric that "
             "fulfils the triangle inequality"
         )
-    fits = tightest <= problem.epsilon * (1.0 + ROUNDING)
-    epsilon = problem.epsilon if fits else tightest * (1.0 + ROUNDING)
+    fits = tightest <= problem.epsilon * (1.0 + BUDGET_TOLERANCE)
+    epsilon = problem.epsilon if fits else tightest * (1.0 + BUDGET_TOLERANCE)
     table = repair(np.exp(logarithms), problem.graph, epsilon, costs=problem.costs)
     return Mechanism.of(problem, table, epsilon=epsilon, solver=solver)
 

@@ -27,9 +27,9 @@ TOTAL_BITS = 63
 TOTAL = 1 << TOTAL_BITS
 ENCLOSURE_BITS = 96
 ENCLOSURE_LIMBS = 5  # of 32 bits: the largest E in use, exp(44) 2^96, is below 2^160
-ALWAYS_ENOUGH = 44.0  # exp(44) > 2^63: the pair holds as soon as the smaller entry is at least 1
+TRIVIAL_EXPONENT = 44.0  # exp(44) > 2^63: the pair holds as soon as the smaller entry is at least 1
 # relative; rounding of both entries, their quotient, epsilon d (below 44 * 2^-53) and numpy's exp is below 2^-46
-GUARD = 2.0**-44
+FLOAT_GUARD = 2.0**-44
 ENTRIES_AT_ONCE = 65_536  # of a block of pairs: small enough to stay in the cache
 _DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR)
 
@@ -167,8 +167,8 @@ def _filter_block(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and passes by: no probability, no loss
         largest = np.maximum(np.fmax.reduce(quotient, axis=1), 1.0 / np.fmin.reduce(quotient, axis=1))
-        rates[:] = (np.log(largest) + GUARD) / distances
-        cleared = np.isfinite(largest) & (largest * (1.0 + GUARD) <= np.exp(epsilon * distances))
+        rates[:] = (np.log(largest) + FLOAT_GUARD) / distances
+        cleared = np.isfinite(largest) & (largest * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances))
     # two records at distance 0 have no loss when their rows are equal, and an infinite one otherwise
     rates[distances == 0] = np.where(largest[distances == 0] == 1.0, 0.0, np.inf)
     return np.flatnonzero(~cleared)
@@ -192,7 +192,7 @@ def _decide_exactly(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotient = x / y
             # infinite where y is zero, and then never sure: the bound may be infinite, too
-            sure = np.isfinite(quotient) & (quotient * (1.0 + GUARD) <= np.exp(epsilon * distances)[:, None])
+            sure = np.isfinite(quotient) & (quotient * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances)[:, None])
         # a weight that is not above the other's needs no proof: the factor is at least 1
         p, k = np.nonzero((x > y) & ~sure)
         doubts.append((x[p, k], y[p, k], p, i[p], j[p], k))
@@ -212,7 +212,7 @@ def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.in
     values, place = np.unique(distances[needed], return_inverse=True)
     digits = np.empty((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
     for column, distance in enumerate(values.tolist()):
-        is_enough = epsilon * distance > ALWAYS_ENOUGH
+        is_enough = epsilon * distance > TRIVIAL_EXPONENT
         enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(epsilon, distance)
         digits[:, column] = [enclosure >> (32 * limb) & 0xFFFFFFFF for limb in range(ENCLOSURE_LIMBS)]
     limbs[:, needed] = digits[:, place]

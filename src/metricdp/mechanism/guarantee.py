@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 UNITS = {"haversine": "km", "street": "km"}
 NOT_PROTECTED = "NOT PROTECTED"  # how lines begin that say what the promise leaves out
-ROUNDING = 2.0**-52  # relative; what one sum of a path's distances in floats can lose
+SUM_ROUNDING = 2.0**-52  # relative; what one sum of a path's distances in floats can lose
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +100,9 @@ class Guarantee:
         if i == j:
             return 0.0
         (distances,) = self.graph.path_distances(np.array([i]))
-        return self.epsilon * float(distances[j]) * (1.0 + (self.graph.n + 4) * ROUNDING)  # a path has at most n sums
+        return (
+            self.epsilon * float(distances[j]) * (1.0 + (self.graph.n + 4) * SUM_ROUNDING)
+        )  # a path has at most n sums
 
     def for_points(self, limit: float) -> PointGuarantee:
         """Return what is promised for points that are taken to their nearest record, at most ``limit`` away."""

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.graph import MdpGraph
 
-ROUNDING = 1e-9  # relative; distances and their sums are known far better
+DISTANCE_TOLERANCE = 1e-9  # relative; distances and their sums are known far better
 EXACT_PATHS_UP_TO = 2_000  # records; above it paths go over a thin graph, which can only make them longer
 PATHS_AT_ONCE = 4_000_000  # entries of a block of path distances
-TOLD_UP_TO = 3_000  # records: a message about fewer names the eta that joins them
-MANY_PAIRS = 8  # per record: from there on a thin graph has far fewer
+ETA_ADVICE_UP_TO = 3_000  # records: a message about fewer names the eta that joins them
+DENSE_PAIRS_PER_RECORD = 8  # per record: from there on a thin graph has far fewer
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class PointGuarantee:
 
     def bound(self, r: float) -> float:
         """Return the largest logarithm of a ratio of two points' probabilities, for points within ``r``, rounded up."""
-        return self.epsilon * self.reach(r).distance * (1.0 + ROUNDING)
+        return self.epsilon * self.reach(r).distance * (1.0 + DISTANCE_TOLERANCE)
 
     def reach(self, r: float) -> Reach:
         """Return the longest path between records of two points within ``r`` of one another, and whose it is."""
@@ -115,7 +115,7 @@ class PointGuarantee:
 
     @property
     def _joining(self) -> str:
-        if self.records.n > TOLD_UP_TO:
+        if self.records.n > ETA_ADVICE_UP_TO:
             return ""
         return f" ({1.001 * connecting_eta(self.records, self.cells.metric):.4g} or more)"  # never rounded below it
 
@@ -161,7 +161,9 @@ class PointGuarantee:
         if apart is not None:
             return apart
         worst = Reach(0.0)
-        surely = self.eta * (1.0 - ROUNDING)  # pairs within eta are all neighbours: the certificate has counted them
+        surely = self.eta * (
+            1.0 - DISTANCE_TOLERANCE
+        )  # pairs within eta are all neighbours: the certificate has counted them
         for i, j, distances in self.cells.pairs_within(r):
             is_edge = distances <= surely
             worst = self._worst_neighbours(i[is_edge], j[is_edge], distances[is_edge], r, worst)
@@ -199,7 +201,7 @@ class PointGuarantee:
     def _roads(self) -> MdpGraph:
         """The graph that paths are measured in: itself, or if that is large a part of it with few detours."""
         graph = self.graph
-        is_large = graph.n > EXACT_PATHS_UP_TO and graph.n_pairs > MANY_PAIRS * graph.n
+        is_large = graph.n > EXACT_PATHS_UP_TO and graph.n_pairs > DENSE_PAIRS_PER_RECORD * graph.n
         return graph.skeleton if is_large else graph
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNS_PER_TASK = 8  # a cache line of each row
 PARALLEL_FROM = 500_000  # entries of work; below it waking threads costs more than it gives
-BREAKABLE_FROM = 20_000_000  # entries of work that are closed in several calls, between which it can be broken off
+INTERRUPTIBLE_FROM = 20_000_000  # entries of work that are closed in several calls, between which it can be broken off
 _first_process: int | None = None
 
 
@@ -74,7 +74,7 @@ def close_columns(
     is_small = work < PARALLEL_FROM or not parallel_is_safe()
     close = _close_one_by_one if is_small else _close_in_parallel
     # columns do not depend on one another, so a part of them at a time gives the same
-    at_once = COLUMNS_PER_TASK * get_num_threads() if work >= BREAKABLE_FROM else max(K, 1)
+    at_once = COLUMNS_PER_TASK * get_num_threads() if work >= INTERRUPTIBLE_FROM else max(K, 1)
     for low in range(0, K, at_once):
         if is_over():
             raise StoppedError("a closure was broken off")

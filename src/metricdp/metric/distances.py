@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM, HAVERSINE_ROUNDING, haversine_km
 from metricdp.errors import InputError
-from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN, UNIT, keep_even, lowered
+from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN, UNIT_ROUNDOFF, keep_even, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
 ROWS_AT_ONCE = 1024  # records whose neighbours are looked for at one time
 PAIRS_AT_ONCE = 1 << 18
-MOST_HUGE = 20_000  # records that are compared one by one
+MAX_HUGE_RECORDS = 20_000  # records that are compared one by one
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
 LARGEST_FOR_TREE, SMALLEST_FOR_TREE = 1e100, 1e-140  # squares of other numbers overflow, or lose digits, in the tree
 # of the unit sphere: each end is off by at most 70 roundings of 2^-53 (radians of up to pi, sines, cosines, products)
@@ -94,7 +94,7 @@ class CoordinateMetric(Metric):
         Euclidean: a difference and its quotient by the largest 2 roundings, the square 5, the sum of D of them D + 4,
         the root D/2 + 3, the product D/2 + 4. Manhattan: D.
         """
-        return HAVERSINE_ROUNDING if self.name == "haversine" else (dimension + 8) * UNIT
+        return HAVERSINE_ROUNDING if self.name == "haversine" else (dimension + 8) * UNIT_ROUNDOFF
 
     def rounded_down(
         self, a: NDArray[np.float64], b: NDArray[np.float64], *, margin: int = STORED_MARGIN
@@ -191,10 +191,10 @@ class CoordinateMetric(Metric):
         """Yield the same by comparing all records with all others, where no tree is fit."""
         n, dimension = points.shape
         is_huge = bool(np.abs(points).max() > LARGEST_FOR_TREE)
-        if is_huge and n > MOST_HUGE:
+        if is_huge and n > MAX_HUGE_RECORDS:
             raise InputError(
                 f"{n} records with coordinates beyond {LARGEST_FOR_TREE:g} are too many to be compared one by one "
-                f"(limit {MOST_HUGE}): give coordinates in a larger unit"
+                f"(limit {MAX_HUGE_RECORDS}): give coordinates in a larger unit"
             )
         reach = eta * (1.0 + TREE_ROUNDING) + SMALLEST_FOR_TREE
         n_blocks = -(-n * n * (dimension if is_huge else 1) // PAIRS_AT_ONCE)

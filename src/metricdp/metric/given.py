@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import InputError
 from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric, Metric, sorted_pairs
-from metricdp.metric.rounding import UNIT, lowered
+from metricdp.metric.rounding import UNIT_ROUNDOFF, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Pairs
 
 MAX_FUNCTION_RECORDS = 5_000
-ROUNDING = 1e-9  # relative difference of the two ways that a symmetric function may show
+SYMMETRY_TOLERANCE = 1e-9  # relative difference of the two ways that a symmetric function may show
 
 
 class StreetMetric(Metric):
@@ -163,7 +163,7 @@ class FunctionMetric(Metric):
 
     def _measure_both_ways(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
         there, back = self._measure(a, b), self._measure(b, a)
-        if not math.isclose(there, back, rel_tol=ROUNDING):
+        if not math.isclose(there, back, rel_tol=SYMMETRY_TOLERANCE):
             raise InputError(
                 f"distances must be symmetric, but the distance function gave {there} from {a.tolist()} to "
                 f"{b.tolist()} and {back} back: use for example (f(a, b) + f(b, a)) / 2"
@@ -207,7 +207,7 @@ def _street_rounding(streets: StreetNetwork) -> float:
         _, exponent = np.frexp(streets.lengths.sum())
         whole = np.rint(np.ldexp(streets.lengths, 52 - exponent))  # all together they stay below 2^53: sums are exact
         is_exact = np.array_equal(np.ldexp(whole, exponent - 52), streets.lengths)
-    return 0.0 if is_exact else streets.n_nodes * 2.0 * UNIT
+    return 0.0 if is_exact else streets.n_nodes * 2.0 * UNIT_ROUNDOFF
 
 
 def metric_by_name(name: str) -> Metric:

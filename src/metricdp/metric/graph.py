@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.distances import Metric
 
-TINIEST = float(np.nextafter(0.0, 1.0))
-DENSE = 8  # pairs per record from which a skeleton is worth its making
+SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
+DENSE_PAIRS_PER_RECORD = 8  # pairs per record from which a skeleton is worth its making
 SKELETON_STRETCH = 0.05
 
 
@@ -160,7 +160,7 @@ class MdpGraph(FrozenArrays):
         StoppedError is raised when ``is_over``, which is asked now and then, says that there is no more time.
         """
         closed = np.array(values, dtype=np.float64, order="C")
-        if self.n_pairs > DENSE * self.n:
+        if self.n_pairs > DENSE_PAIRS_PER_RECORD * self.n:
             # the same in the end, and most of the way is gone on few edges
             thin = self.skeleton
             close_columns(closed, *thin.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)
@@ -176,7 +176,7 @@ class MdpGraph(FrozenArrays):
     @cached_property
     def sweep(self) -> NDArray[np.int64]:
         """An order of the records in which neighbours are near."""
-        links = (self.skeleton if self.n_pairs > DENSE * self.n else self).adjacency
+        links = (self.skeleton if self.n_pairs > DENSE_PAIRS_PER_RECORD * self.n else self).adjacency
         return reverse_cuthill_mckee(links, symmetric_mode=True).astype(np.int64)
 
     def decays(
@@ -188,7 +188,7 @@ class MdpGraph(FrozenArrays):
         np.exp(factor, out=factor)
         factor *= 1.0 + slack
         # never zero: a positive entry must keep its neighbours positive however far they are
-        np.clip(factor, TINIEST, 1.0, out=factor)
+        np.clip(factor, SMALLEST_FLOAT, 1.0, out=factor)
         return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), factor
 
 

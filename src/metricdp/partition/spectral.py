@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
 
 MAX_DENSE_RECORDS = 1_500
-SHIFT = -0.01  # just below the spectrum: the shifted Laplacian is positive definite
+SPECTRAL_SHIFT = -0.01  # just below the spectrum: the shifted Laplacian is positive definite
 
 
 def spectral_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
@@ -77,5 +77,5 @@ def first_eigenvectors(graph: MdpGraph, n: int, *, seed: int) -> NDArray[np.floa
     if graph.n <= MAX_DENSE_RECORDS or 2 * n > graph.n:
         return eigh(matrix.toarray(), subset_by_index=(0, n - 1))[1]
     start = np.random.default_rng(seed).standard_normal(graph.n)
-    values, vectors = eigsh(matrix.tocsc(), k=n, sigma=SHIFT, which="LM", v0=start)
+    values, vectors = eigsh(matrix.tocsc(), k=n, sigma=SPECTRAL_SHIFT, which="LM", v0=start)
     return vectors[:, np.argsort(values)]

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 BYTES_PER_PAIR = 72.0
 BYTES_PER_ENTRY = 88.0
 KERNELS_BYTES = 60e6  # compiled code that a solve loads
-SAMPLE = 100  # records
-CHECKED_FROM, ENTRIES_CHECKED_FROM = 2_000, 1_000_000  # records, or entries: smaller problems fit anywhere
+SAMPLED_RECORDS = 100  # records
+RECORDS_CHECKED_FROM, ENTRIES_CHECKED_FROM = 2_000, 1_000_000  # records, or entries: smaller problems fit anywhere
 GIGABYTE = 1e9
-LEAST_KEPT = 0.02  # of records or outputs: less is no advice
+LEAST_KEPT_SHARE = 0.02  # of records or outputs: less is no advice
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def check_memory(records: Records, metric: Metric, *, eta: float, n_outputs: int
     """
     if limit is not None and not limit > 0:
         raise InputError(f"memory_limit must be positive, got {limit}: give gigabytes such as 4")
-    if limit is None and records.n < CHECKED_FROM and records.n * n_outputs < ENTRIES_CHECKED_FROM:
+    if limit is None and records.n < RECORDS_CHECKED_FROM and records.n * n_outputs < ENTRIES_CHECKED_FROM:
         return None
     distances = _sampled(records, metric)
     sizes = Sizes(records.n, n_outputs, _pairs(distances, records.n, eta))
@@ -143,10 +143,10 @@ def _what_fits(
     if reach:
         parts.append(f"eta = {reach:.3g}")
     n = _largest(sizes.n_records, lambda count: more_bytes(sizes.with_records(count)) <= room)
-    if n >= max(2, LEAST_KEPT * sizes.n_records):
+    if n >= max(2, LEAST_KEPT_SHARE * sizes.n_records):
         parts.append(f"{n:,} of the records")
     K = _largest(sizes.n_outputs, lambda count: more_bytes(replace(sizes, n_outputs=count)) <= room)
-    if max(2, LEAST_KEPT * sizes.n_outputs) <= K:
+    if max(2, LEAST_KEPT_SHARE * sizes.n_outputs) <= K:
         parts.append(f"{K:,} outputs")
     parts += [f"method {name!r}" for name in others]
     if not parts:
@@ -245,7 +245,7 @@ def _left_in(folder: Path, most: str, used: str, cache: str) -> float:
 
 def _sampled(records: Records, metric: Metric) -> NDArray[np.float64]:
     """Return all distances to evenly spread records, sorted, without those to themselves."""
-    rows = np.unique(np.linspace(0, records.n - 1, SAMPLE).astype(np.int64))
+    rows = np.unique(np.linspace(0, records.n - 1, SAMPLED_RECORDS).astype(np.int64))
     distances = np.array(metric.to_rows(records, rows), dtype=np.float64)
     distances[rows, np.arange(len(rows))] = np.inf
     return np.sort(distances.ravel())

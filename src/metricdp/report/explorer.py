@@ -17,7 +17,7 @@ import numpy as np
 from metricdp.data.road import CITIES
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import MetricDPError
-from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, check_names
+from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, check_names
 from metricdp.mechanism.mechanism import table_loss
 from metricdp.report.convergence import convergence
 from metricdp.report.explorer_data import mechanism_fields, packed, streets_of
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 STYLES = ("page.css",)
 SCRIPTS = ("read.js", "draw.js", "map.js", "lists.js", "panels.js", "main.js")  # run in this order as one script
-POLICY = (
+CONTENT_POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-QUICK = ("exponential", "planar-laplace", "uniform")  # to compare with: these need no linear program
+QUICK_BASELINES = ("exponential", "planar-laplace", "uniform")  # to compare with: these need no linear program
 Compared = tuple[str, float, bool]
 """A mechanism to compare with: its name, its expected loss, and whether it is certified at the same budget."""
 
@@ -63,13 +63,13 @@ def write_explorer(target: str | Path, mechanism: Mechanism, **options: Any) -> 
     return len(data)
 
 
-def compared_with(problem: Problem, names: Sequence[str] = QUICK) -> list[Compared]:
+def compared_with(problem: Problem, names: Sequence[str] = QUICK_BASELINES) -> list[Compared]:
     """Build the named mechanisms on ``problem``; one that cannot be made there is left out."""
     check_names(names)
     rows = []
     for name in names:
         try:
-            made, _ = BASELINES[name](problem, TIME_LIMIT)
+            made, _ = BASELINES[name](problem, TIME_LIMIT_SECONDS)
         except MetricDPError:
             continue
         rows.append((name, table_loss(made.table, problem), made.epsilon <= problem.epsilon))
@@ -168,7 +168,7 @@ def _assembled(title: str, payload: dict[str, Any]) -> str:
     data = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
         "title": html.escape(title),
-        "policy": POLICY.format(script=_fingerprint(script), style=_fingerprint(style)),
+        "policy": CONTENT_POLICY.format(script=_fingerprint(script), style=_fingerprint(style)),
         "style": style,
         "payload": data,
         "script": script,

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from metricdp.data.streets import StreetNetwork
     from metricdp.mechanism.mechanism import Mechanism
 
-SHOWN_FROM = 1e-6  # entries of which neither the probability nor the posterior reaches this are left out
-MOST_ENTRIES = 2_000_000  # of the table; more would make the page too large to send around
-MOST_STREETS = 100_000
-LEVELS = 65_534  # of a probability's logarithm, so that it is off by 0.04 % at most
-MARGIN = 0.05  # of the map beyond the outermost record, within which streets are drawn
+LEAST_SHOWN_PROBABILITY = 1e-6  # entries of which neither the probability nor the posterior reaches this are left out
+MAX_ENTRIES = 2_000_000  # of the table; more would make the page too large to send around
+MAX_STREETS = 100_000  # drawn on the map
+LOG_LEVELS = 65_534  # of a probability's logarithm, so that it is off by 0.04 % at most
+MAP_MARGIN_SHARE = 0.05  # of the map beyond the outermost record, within which streets are drawn
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[
     joint = probabilities * prior[:, None]
     totals = joint.sum(axis=0)
     importance = np.maximum(probabilities, np.divide(joint, totals, out=joint, where=totals > 0))
-    least = SHOWN_FROM
-    if importance.size > MOST_ENTRIES:
-        least = max(least, float(np.partition(importance, importance.size - MOST_ENTRIES, axis=None)[-MOST_ENTRIES]))
+    least = LEAST_SHOWN_PROBABILITY
+    if importance.size > MAX_ENTRIES:
+        least = max(least, float(np.partition(importance, importance.size - MAX_ENTRIES, axis=None)[-MAX_ENTRIES]))
     rows, columns = np.nonzero((importance >= least) & (table > 0))
     logarithms = np.log2(probabilities[rows, columns])
-    levels = np.rint((1.0 + logarithms / TOTAL_BITS) * LEVELS) + 1
+    levels = np.rint((1.0 + logarithms / TOTAL_BITS) * LOG_LEVELS) + 1
     return {
         "starts": np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(table))))).astype(np.uint32),
         "columns": columns.astype(np.uint16 if table.shape[1] <= 65_536 else np.uint32),
@@ -110,10 +110,10 @@ def streets_of(records: Records) -> StreetNetwork | None:
 def street_lines(streets: StreetNetwork, frame: Frame) -> NDArray[np.float32]:
     """Return the ends of the streets on the map, shape (E, 4); of too many the longest are kept."""
     ends = frame.place(streets.coordinates)[streets.edges].reshape(-1, 4)
-    inside = np.abs(ends).max(axis=1) <= 1.0 + 2 * MARGIN
+    inside = np.abs(ends).max(axis=1) <= 1.0 + 2 * MAP_MARGIN_SHARE
     ends, lengths = ends[inside], streets.lengths[inside]
-    if len(ends) > MOST_STREETS:
-        ends = ends[np.sort(np.argsort(-lengths, kind="stable")[:MOST_STREETS])]
+    if len(ends) > MAX_STREETS:
+        ends = ends[np.sort(np.argsort(-lengths, kind="stable")[:MAX_STREETS])]
     return ends.astype(np.float32)
 
 

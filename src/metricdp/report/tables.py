@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 
-SHOWN = (
+SHOWN_FIELDS = (
     "start",
     "choice",
     "kernel",
@@ -31,7 +31,7 @@ SHOWN = (
     "certificate",
     "certified",
 )
-LARGE_COMPONENT = 100  # records from which on the steps of the direct method are worth a line each
+LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
     "    master    blocks",
@@ -95,7 +95,7 @@ class ProgressLine(LiveLine):
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row."""
         line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {_fields(row)}"
-        if row["stage"] in SHOWN or (row["stage"] == "direct" and row["records"] >= LARGE_COMPONENT):
+        if row["stage"] in SHOWN_FIELDS or (row["stage"] == "direct" and row["records"] >= LARGE_COMPONENT_RECORDS):
             self._show_header(HEADERS.get(row["stage"], self._header))
             print_line(self.console, line)
         self.update(f"{self.title}  {printable(line)}")

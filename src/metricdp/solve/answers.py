@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-PLAIN = "plain"  # the name under which numbers and texts travel, as JSON
+PLAIN_KEY = "plain"  # the name under which numbers and texts travel, as JSON
 
 
 def pack(answer: Mapping[str, Any]) -> bytes:
@@ -34,7 +34,7 @@ def pack(answer: Mapping[str, Any]) -> bytes:
     """
     arrays = {name: np.ascontiguousarray(value) for name, value in answer.items() if isinstance(value, np.ndarray)}
     rest = json.dumps({name: value for name, value in answer.items() if name not in arrays})
-    return bytes(save({**arrays, PLAIN: np.frombuffer(rest.encode(), dtype=np.uint8)}))
+    return bytes(save({**arrays, PLAIN_KEY: np.frombuffer(rest.encode(), dtype=np.uint8)}))
 
 
 def unpack(data: object) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def unpack(data: object) -> dict[str, Any]:
         raise InputError(f"an answer must be bytes, got an object of the type {type(data).__name__}")
     try:
         arrays = load(data)
-        rest = json.loads(arrays.pop(PLAIN).tobytes())
+        rest = json.loads(arrays.pop(PLAIN_KEY).tobytes())
     except (SafetensorError, ValueError, KeyError, RecursionError) as error:
         raise InputError(f"an answer cannot be read: {type(error).__name__}") from None
     if not isinstance(rest, dict):

@@ -16,11 +16,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNIT = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 ROUND_UP = 2.0**-46  # relative; above the rounding of epsilon d (up to 64 * 2^-53) and of numpy's exp
 LARGEST_EXPONENT = 64.0  # what ROUND_UP is made for
 SMALLEST_MULTIPLIER = 1e-290  # below, products are rounded by more than a unit in the last place
-TOO_LARGE = 1e290  # sums beyond may overflow
+LARGEST_SUM = 1e290  # sums beyond may overflow
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
             np.add.at(size, place, amount)
             np.add.at(terms, place, 1.0)
         # n additions of terms that carry a rounding each are wrong by at most (n + 2) u sum|terms|, to first order
-        margin = (terms + 4.0) * (1.001 * UNIT) * size
+        margin = (terms + 4.0) * (1.001 * UNIT_ROUNDOFF) * size
         least = (value - margin).min(axis=1)
-        if not np.abs(least).sum() < TOO_LARGE:  # multipliers that have run away prove nothing
+        if not np.abs(least).sum() < LARGEST_SUM:  # multipliers that have run away prove nothing
             return 0.0
     # losses are not negative, so neither is any expected loss
     return max(0.0, math.nextafter(math.fsum(least), -math.inf))

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-PATIENCE = 60.0  # seconds without any answer before what is missing is done here instead
-LEAST_PATIENCE = 1.0
-REMOTE_AGAINST_HERE = 3.0  # once tasks have been lost: how much longer than here they may take elsewhere
+PATIENCE_SECONDS = 60.0  # seconds without any answer before what is missing is done here instead
+LEAST_PATIENCE_SECONDS = 1.0
+REMOTE_TIME_RATIO = 3.0  # once tasks have been lost: how much longer than here they may take elsewhere
 LISTEN_SECONDS = 0.1
 CONNECT_SECONDS = 10.0
-PLAIN = ("msgpack", "error")  # the ways to write results of which Dask's reading runs no code
-FAILED = "failed"  # the name of a solver's error in an answer
+PLAIN_SERIALIZERS = ("msgpack", "error")  # the ways to write results of which Dask's reading runs no code
+FAILED_KEY = "failed"  # the name of a solver's error in an answer
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Workers:
         is_packed: bool = False,
     ) -> None:
         # threads of this process are never lost
-        own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE
+        own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE_SECONDS
         self.executor, self.patience = executor, own if patience is None else patience
         self.threads = threads or os.cpu_count() or 1
         self.is_packed = is_packed
@@ -147,7 +147,7 @@ class Workers:
             if late:
                 # a worker that hangs is not waited for that long again, one that is slow is given more time
                 here = time.monotonic() - begin
-                self.patience = max(min(LEAST_PATIENCE, self.patience), REMOTE_AGAINST_HERE * here)
+                self.patience = max(min(LEAST_PATIENCE_SECONDS, self.patience), REMOTE_TIME_RATIO * here)
         return [answers[number] for number in range(len(tasks))]
 
     def run_here(self, function: Callable[[Task], Answer], tasks: Sequence[Task], stop: Stop) -> list[Answer] | None:
@@ -175,8 +175,8 @@ class Workers:
         if not self.is_packed:
             return answer
         found = unpack(answer)
-        if FAILED in found:
-            raise SolverError(str(found[FAILED]))
+        if FAILED_KEY in found:
+            raise SolverError(str(found[FAILED_KEY]))
         return found
 
 
@@ -185,7 +185,7 @@ def _packed(function: Callable[[Task], Any], task: Task) -> bytes:
     try:
         return pack(function(task))
     except SolverError as error:
-        return pack({FAILED: str(error)})
+        return pack({FAILED_KEY: str(error)})
 
 
 def _has_answer(future: Future[Answer] | None) -> TypeGuard[Future[Answer]]:
@@ -246,7 +246,7 @@ def _dask(cluster: Cluster) -> Iterator[Executor]:
             timeout=CONNECT_SECONDS,
             set_as_default=False,
             security=security,
-            deserializers=list(PLAIN),
+            deserializers=list(PLAIN_SERIALIZERS),
         )
     except (OSError, ValueError) as error:
         raise InputError(

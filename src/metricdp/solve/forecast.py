@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-AGREE = 2.0  # the factor within which guesses have to agree
-IN_A_ROW = 3  # guesses that have to agree
+AGREEMENT_FACTOR = 2.0  # the factor within which guesses have to agree
+N_AGREEING = 3  # guesses that have to agree
 
 
 class Forecast:
@@ -25,8 +25,8 @@ class Forecast:
 
     def checked(self, seconds_left: float, now: float) -> float | None:
         """Return ``seconds_left`` if it agrees with the guesses before it, or is 0; None otherwise."""
-        self._ends = [*self._ends[1 - IN_A_ROW :], now + seconds_left]
+        self._ends = [*self._ends[1 - N_AGREEING :], now + seconds_left]
         left = [max(end - now, 0.0) for end in self._ends]
-        if seconds_left > 0.0 and (len(left) < IN_A_ROW or max(left) > AGREE * min(left)):
+        if seconds_left > 0.0 and (len(left) < N_AGREEING or max(left) > AGREEMENT_FACTOR * min(left)):
             return None
         return round(seconds_left, 1)

@@ -12,7 +12,7 @@ from metricdp.data.geodesy import haversine_km
 from metricdp.data.intersections import merge_parallel
 from metricdp.data.readers.columns import find_columns, listed
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MAX_UNPACK_RATIO, Allowance, TextSource
 from metricdp.data.readers.tables import csv_tables
 from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
@@ -47,7 +47,7 @@ def read_csv(path: str | PathLike[str], *, memory_limit: float | None = None) ->
     points: list[NDArray[np.float64]] = []
     weights: list[NDArray[np.float64]] = []
     ids: list[str] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for table in csv_tables(source):
             layout = find_columns(table.names, path)
             allowance.take(table.n_rows * (BYTES_PER_RECORD + BYTES_PER_NUMBER * len(layout.coordinates)))
@@ -85,7 +85,7 @@ def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: flo
         raise InputError(f"streets join places, but {nodes.name} holds {nodes.kind}: give nodes with lat and lon")
     allowance = Allowance(path, memory_limit)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for table in csv_tables(source):
             allowance.take(5 * BYTES_PER_NUMBER * table.n_rows)
             parts.append(_streets_of(table, nodes))
@@ -120,7 +120,7 @@ def read_rows(path: str | PathLike[str], *, memory_limit: float | None = None) -
     """Read row numbers, one per line, gzip or not; a header that is no number is passed over."""
     allowance = Allowance(path, memory_limit)
     parts: list[NDArray[np.int64]] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for table in csv_tables(source, has_header=False):
             if len(table.columns) != 1:
                 raise FileFormatError(f"{path} has {len(table.columns)} columns: give one row number per line")
@@ -150,7 +150,7 @@ def read_matrix(path: str | PathLike[str], *, memory_limit: float | None = None)
     """
     allowance = Allowance(path, memory_limit)
     parts: list[NDArray[np.float64]] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         if source.start.startswith(_NPY_MAGIC):
             return _read_npy(source.path, allowance)
         for table in csv_tables(source, has_header=False):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 1 << 24
 BLANKS = re.compile(r"[ \t\n\r]*")
-GOES_ON = ("", ".", "e", "E")  # what follows the part of a number that can be read as one
-DEGREES = ("CRS84", "4326")
+NUMBER_CONTINUATIONS = ("", ".", "e", "E")  # what follows the part of a number that can be read as one
+DEGREES_CRS = ("CRS84", "4326")
 GEOMETRIES = (
     "Point",
     "MultiPoint",
@@ -125,7 +125,7 @@ def _check_member(key: Any, value: Any, source: TextSource) -> None:
     if key != "crs" or value is None:
         return
     name = json.dumps(value)
-    if not any(known in name for known in DEGREES):
+    if not any(known in name for known in DEGREES_CRS):
         raise InputError(f"{source.path} has the reference system {name:.80}: convert it to degrees (EPSG:4326)")
 
 
@@ -149,7 +149,7 @@ class _Text:
                     fault = getattr(error, "msg", str(error))
             else:
                 # a number may go on in what is not read yet, even after its point
-                if self._is_all or self._buffer[end : end + 1] not in GOES_ON:
+                if self._is_all or self._buffer[end : end + 1] not in NUMBER_CONTINUATIONS:
                     self._at = end
                     return value
             if fault:  # raised here, for the error of the decoder carries the text along

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from metricdp.data.readers.features import features, is_number
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MAX_UNPACK_RATIO, Allowance, TextSource
 from metricdp.data.records import Records
 from metricdp.errors import InputError
 
@@ -33,7 +33,7 @@ def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None
     places: list[tuple[float, float]] = []
     ids: list[str | None] = []
     weights: list[Any] = []
-    with TextSource(path, most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for feature in features(source):
             places.append(_latitude_longitude(feature.geometry, feature.where))
             own, properties = feature.content.get("id"), feature.properties

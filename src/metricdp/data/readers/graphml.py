@@ -10,7 +10,7 @@ import numpy as np
 from metricdp.data.geodesy import haversine_km
 from metricdp.data.intersections import merge_parallel
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import MOST_RATIO, Allowance, ByteSource
+from metricdp.data.readers.streams import MAX_UNPACK_RATIO, Allowance, ByteSource
 from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
@@ -39,7 +39,7 @@ def read_graphml(path: str | PathLike[str], *, memory_limit: float | None = None
     graph = _GraphReader(str(path), Allowance(path, memory_limit))
     parser = XMLParser(target=graph)  # noqa: S314  a DTD, which the known attacks need, is refused
     try:
-        with ByteSource(path, most_ratio=MOST_RATIO) as source:
+        with ByteSource(path, most_ratio=MAX_UNPACK_RATIO) as source:
             for piece in source.pieces():
                 parser.feed(piece)
         parser.close()

@@ -1,8 +1,8 @@
 """Files that are read piece by piece, packed or not, with limits that hold while they are read.
 
-Two limits guard the readers that hold what they read. A gzip file may unpack to `MOST_RATIO` times its size (and always
-to `ALWAYS_UNPACKED` bytes): honest tables pack to a tenth or so, bombs to a thousandth. And an `Allowance` counts the
-memory that is taken, so that reading ends with one clear line before the memory does.
+Two limits guard the readers that keep their data in memory. A gzip file may unpack to `MAX_UNPACK_RATIO` times its size
+(and always to `ALWAYS_UNPACKED_BYTES` bytes): ordinary tables shrink to about a tenth, bombs to a thousandth. And an
+`Allowance` counts the memory in use, so that reading ends with one clear message before the memory runs out.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 BYTES_AT_ONCE = 1 << 17
 LONGEST_LINE = 1 << 24  # characters
-MOST_RATIO = 50.0  # unpacked bytes for each packed one
-ALWAYS_UNPACKED = 16_000_000  # bytes that a packed file may hold whatever its size
+MAX_UNPACK_RATIO = 50.0  # unpacked bytes for each packed one
+ALWAYS_UNPACKED_BYTES = 16_000_000  # bytes that a packed file may hold whatever its size
 NO_TEXT = re.compile("[\ud800-\udfff]")  # half a character
-UNREADABLE = (OSError, EOFError, zlib.error)
+READ_ERRORS = (OSError, EOFError, zlib.error)
 GIGABYTE = 1e9
 SHARE_OF_AVAILABLE = 0.5  # of the memory that is free: the rest is for what is done with the records
 # what readers take, measured by tests/data/test_bombs.py
 BYTES_PER_NUMBER = 24  # in its piece, joined with the others, and copied to where it stays
 BYTES_PER_RECORD = 180  # its id as a text and in the list, what checking ids takes, its prior
-WITHOUT_KNOWING = 4e9  # bytes, where the system does not tell what is free
+DEFAULT_FREE_BYTES = 4e9  # bytes, where the system does not tell what is free
 
 
 class Allowance:
@@ -80,7 +80,7 @@ def available_bytes() -> float:
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):  # not told on this system
-        return WITHOUT_KNOWING
+        return DEFAULT_FREE_BYTES
 
 
 class ByteSource:
@@ -130,7 +130,7 @@ class ByteSource:
         try:
             while piece := self._bytes.read(BYTES_AT_ONCE):
                 yield piece
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> InputError:
@@ -172,7 +172,7 @@ class TextSource(ByteSource):
         while is_more and not text:
             try:
                 piece = self._bytes.read1(BYTES_AT_ONCE)  # a pipe gives what it has
-            except UNREADABLE as error:
+            except READ_ERRORS as error:
                 raise self._unreadable(error) from None
             is_more = bool(piece)
             text = self._decoder.decode(piece, final=not is_more)
@@ -235,7 +235,7 @@ class _Unpacked(io.RawIOBase):
         piece = self._gzip.read1(len(view))
         view[: len(piece)] = piece
         self._n += len(piece)
-        if self._most_ratio is not None and self._n > max(ALWAYS_UNPACKED, self._most_ratio * self._packed.n):
+        if self._most_ratio is not None and self._n > max(ALWAYS_UNPACKED_BYTES, self._most_ratio * self._packed.n):
             raise FileFormatError(
                 f"{self._path} unpacks to more than {self._most_ratio:g} times its size: if it is what it should be, "
                 "unpack it first (gunzip) and give the plain file"

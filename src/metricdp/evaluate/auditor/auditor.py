@@ -35,7 +35,7 @@ Claim = Callable[[Any, Any], float]
 
 N_DRAWS = 10_000  # of each input
 FALSE_ALARM_RATE = 1e-3  # of a whole audit
-BATCH = 10_000  # inputs given to the pipeline at a time
+BATCH_SIZE = 10_000  # inputs given to the pipeline at a time
 N_SMALL_BATCHES = 100  # at most; in each every input stands twice
 N_ALONE = 400  # inputs given one by one where a batch is not answered as a whole
 REFUSALS = (MetricDPError, ValueError, LookupError)  # errors by which a pipeline says that it gives no report
@@ -151,7 +151,7 @@ def audit_pipeline(
     outputs: Collection[Hashable] | None = None,
     n_draws: int = N_DRAWS,
     false_alarm_rate: float = FALSE_ALARM_RATE,
-    batch: int = BATCH,
+    batch: int = BATCH_SIZE,
     n_alone: int = N_ALONE,
 ) -> Audit:
     """Sample ``pipeline`` on ``pairs`` of inputs and say which claims the reports refute.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricdp.evaluate.auditor.auditor import Pipeline
     from metricdp.mechanism.mechanism import Mechanism
 
-TIMEOUT = 600  # seconds for one batch
+TIMEOUT_SECONDS = 600  # seconds for one batch
 
 
 def id_pipeline(mechanism: Mechanism) -> Pipeline:
@@ -55,10 +55,12 @@ def command_pipeline(command: str) -> Pipeline:
         writer.writerows([value] if isinstance(value, str) else [repr(part) for part in value] for value in inputs)
         try:
             done = subprocess.run(
-                words, input=text.getvalue().encode(), capture_output=True, check=False, timeout=TIMEOUT
+                words, input=text.getvalue().encode(), capture_output=True, check=False, timeout=TIMEOUT_SECONDS
             )
         except subprocess.TimeoutExpired:
-            raise InputError(f"the program gave no answer within {TIMEOUT} seconds: give it smaller batches") from None
+            raise InputError(
+                f"the program gave no answer within {TIMEOUT_SECONDS} seconds: give it smaller batches"
+            ) from None
         if done.returncode != 0:
             raise InputError(f"the program refused the batch with exit code {done.returncode}")
         return _reports(done.stdout)

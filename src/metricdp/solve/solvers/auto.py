@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
-OUTRIGHT = 5e9  # operations of the interior point that nobody minds: about half a second of one core
+CHEAP_OPERATIONS = 5e9  # operations of the interior point that nobody minds: about half a second of one core
 STEP_OPERATIONS = 12.0  # of a first-order step for each pair and output, in operations of the interior point: measured
 
 
@@ -49,7 +49,7 @@ class Auto(Solver):
                 stage="choice", component=component.number, records=component.n, method=method, reason=reason
             )
 
-        if cost <= OUTRIGHT:
+        if cost <= CHEAP_OPERATIONS:
             say("interior", f"{cost:.1e} operations are few")
             return Interior().run(component, incumbent, context)
         steps = FirstOrder()

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
 
-FLOOR = 1e-9
-TOLERANCE = 1e-10  # the least that HiGHS takes
+DEFAULT_FLOOR = 1e-9
+LP_TOLERANCE = 1e-10  # the least that HiGHS takes
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class DirectOptions:
 
     algorithm: str = "simplex"
     all_rows: bool = False
-    floor: float = FLOOR
-    tolerance: float = TOLERANCE
+    floor: float = DEFAULT_FLOOR
+    tolerance: float = LP_TOLERANCE
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:

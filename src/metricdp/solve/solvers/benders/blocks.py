@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
-REACH = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there
+LARGEST_EXPONENT = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there
 PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
 
 
@@ -91,8 +91,8 @@ class Block:
         if len(self.attached) == 0:
             nobody = np.full((n, K), -1)
             return Bounds(np.zeros((n, K)), np.ones((n, K)), nobody, nobody)
-        is_near = (self.exponents < REACH)[:, :, None]
-        factor = np.exp(-np.minimum(self.exponents, REACH))[:, :, None]
+        is_near = (self.exponents < LARGEST_EXPONENT)[:, :, None]
+        factor = np.exp(-np.minimum(self.exponents, LARGEST_EXPONENT))[:, :, None]
         rows = np.maximum(z, floor)[None, :, :]
         lower, upper = np.where(is_near, factor * rows, 0.0), np.where(is_near, rows / factor, np.inf)
         from_below, from_above = lower.argmax(axis=1), upper.argmin(axis=1)

@@ -20,7 +20,7 @@ from metricdp.solve.solvers.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.solvers.benders.master import Master
 from metricdp.solve.solvers.benders.memory import restore, store, store_bounds
 from metricdp.solve.solvers.benders.options import BendersOptions
-from metricdp.solve.solvers.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
+from metricdp.solve.solvers.benders.subproblem import UNIT_SUM_TOLERANCE, BlockAnswer, BlockTask, solve_block
 from metricdp.solve.solvers.direct import Direct, program_bytes
 from metricdp.solve.warm import begin_run, end_run
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.master import MasterPoint, Proof
     from metricdp.solve.stop import Stop
 
-VIOLATED = 1e-9  # relative to the scale of the losses
-RAISE_PENALTY = 4.0
+VIOLATION_TOLERANCE = 1e-9  # relative to the scale of the losses
+PENALTY_FACTOR = 4.0
 MASTER = -1  # in place of a block's number
-DIVIDED_FROM = 30  # records: smaller components are one small linear program
+DIVIDED_FROM_RECORDS = 30  # records: smaller components are one small linear program
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Benders(Solver):
             return incumbent  # there was no time to divide anything
         block_of = self.partition.block_of[component.members]
         part = Partition(component.graph, block_of, self.partition.name, separator=self.options.separator)
-        if part.n_blocks == 1 or component.n < DIVIDED_FROM:
+        if part.n_blocks == 1 or component.n < DIVIDED_FROM_RECORDS:
             return Direct().run(component, incumbent, context)
         return self._by_blocks(component, part, incumbent, context)
 
@@ -286,7 +286,7 @@ class Run:
 
     def _add_cuts(self, point: MasterPoint, Z: NDArray[np.float64], answers: list[BlockAnswer]) -> int:
         """Add the cuts that say something new at the master's point or at the point asked about."""
-        small = VIOLATED * self.component.scale
+        small = VIOLATION_TOLERANCE * self.component.scale
         new, is_cut_off = [], False
         for answer in answers:
             cut = answer.cut
@@ -295,8 +295,8 @@ class Run:
             if excess > small or cut.value(Z) > self._known(answer.number, cut, Z) + small:
                 new.append(cut)
         self.master.add(new)
-        if not new and self.options.is_elastic and max(a.missed for a in answers) > FEASIBLE:
-            self.penalty *= RAISE_PENALTY
+        if not new and self.options.is_elastic and max(a.missed for a in answers) > UNIT_SUM_TOLERANCE:
+            self.penalty *= PENALTY_FACTOR
         self.is_damped = self.options.in_out < 1.0 and is_cut_off
         return len(new)
 
@@ -311,7 +311,7 @@ class Run:
         """Note since when each block has been feasible; give the number of those that are not."""
         count = 0
         for answer in answers:
-            if answer.missed > FEASIBLE:
+            if answer.missed > UNIT_SUM_TOLERANCE:
                 count += 1
                 progress.feasible_since.pop(answer.number, None)
             else:

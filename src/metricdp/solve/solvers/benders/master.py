@@ -77,7 +77,7 @@ class Master:
             np.concatenate((np.ones(size), 2.0 * dearest + 1.0)),
             tolerance=options.tolerance,
         )
-        self.program.be_impatient()
+        self.program.limit_hot_starts()
         variables = unit_sums(self.program, self.n, self.K)
         self.rows = LazyRows(self.program, self._boundary_rows(stop), variables, options.tolerance)
         self.cuts: list[Cut] = []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.blocks import Block, Bounds
     from metricdp.solve.stop import Stop
 
-FEASIBLE = 1e-7  # unit sums missed by less count as met
+UNIT_SUM_TOLERANCE = 1e-7  # unit sums missed by less count as met
 ANOTHER_ALGORITHM = "ipx"
 KINDS = ("optimality", "feasibility")
 
@@ -122,7 +122,7 @@ class BlockModel:
             if not found.is_optimal:
                 raise StoppedError(f"block {block.number} was broken off")
             missed = float(found.solution.x[size:].sum())
-            if task.is_elastic or is_ray or missed <= FEASIBLE:
+            if task.is_elastic or is_ray or missed <= UNIT_SUM_TOLERANCE:
                 break
             is_ray = True  # the paper's case C1: a ray of the dual, found as the dual of the least missed sum
         reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - found.solution.row_dual[: self.n, None]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE_ENTRY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
-BLOCK = 64  # records whose paths are searched for at once
+RECORDS_AT_ONCE = 64  # records whose paths are searched for at once
 
 
 def kernel_columns(component: Component, stop: Stop) -> csr_array:
     """Return one kernel per record, shape (n, n), sparse: a kernel ends where it falls below what a master can see."""
     graph, epsilon, n = component.graph, component.epsilon, component.n
     parts = []
-    for start in range(0, n, BLOCK):
+    for start in range(0, n, RECORDS_AT_ONCE):
         stop.check()
-        sources = np.arange(start, min(start + BLOCK, n))
-        paths = graph.path_distances(sources, limit=-np.log(NEGLIGIBLE) / epsilon)
+        sources = np.arange(start, min(start + RECORDS_AT_ONCE, n))
+        paths = graph.path_distances(sources, limit=-np.log(NEGLIGIBLE_ENTRY) / epsilon)
         parts.append(csr_array(np.exp(-epsilon * paths)))
     return csr_array(vstack(parts))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.columns.pool import ColumnPool
     from metricdp.solve.stop import Stop
 
-TOLERANCE = 1e-9
+LP_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class ColumnMaster:
         # bounded, or a centre that some column shows to be too high would make the LP unbounded
         slack = np.full(2 * n, 1.0 if has_slack else 0.0)
         upper = np.concatenate((slack, np.full(len(pool), np.inf)))
-        self.program = LinearProgram(cost, np.zeros(len(cost)), upper, tolerance=TOLERANCE, is_primal=True)
-        self.program.be_impatient()
+        self.program = LinearProgram(cost, np.zeros(len(cost)), upper, tolerance=LP_TOLERANCE, is_primal=True)
+        self.program.limit_hot_starts()
         matrix = csr_array(hstack((eye_array(n), -eye_array(n), pool.V.T)))
         self.program.add_rows(np.ones(n), np.ones(n), matrix.indptr[:-1], matrix.indices, matrix.data)
 

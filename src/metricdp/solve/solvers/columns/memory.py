@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from metricdp.errors import InputError
 from metricdp.solve.answers import array_of
 from metricdp.solve.checkpoint import State
-from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE_ENTRY
 from metricdp.solve.solvers.columns.pricing import ConeDuals
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _columns(step: Stored, n: int, n_outputs: int) -> tuple[csr_array, Any]:
     """Check the columns of one iteration: a sparse matrix is only as sound as its three arrays."""
     outputs = array_of(step.arrays, "outputs", np.int64, (None,), low=0, high=n_outputs - 1)
     indices = array_of(step.arrays, "indices", np.int64, (None,), low=0, high=n - 1)
-    data = array_of(step.arrays, "data", np.float64, indices.shape, low=NEGLIGIBLE, high=1.0)
+    data = array_of(step.arrays, "data", np.float64, indices.shape, low=NEGLIGIBLE_ENTRY, high=1.0)
     indptr = array_of(step.arrays, "indptr", np.int64, (len(outputs) + 1,), low=0, high=len(indices))
     if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
         raise InputError("indptr must rise from 0 to the number of entries")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.component import Component
 
-NEGLIGIBLE = 1e-9  # entries below are left out of the master: the LP solver would drop them without a word
+NEGLIGIBLE_ENTRY = 1e-9  # entries below are left out of the master: the LP solver would drop them without a word
 
 
 class ColumnPool:
@@ -36,7 +36,7 @@ class ColumnPool:
         peaks = np.asarray(scaled.max(axis=1).todense()).ravel()
         keep = np.flatnonzero(peaks > 0)
         scaled = csr_array(scaled[keep].multiply(1.0 / peaks[keep, None]))
-        scaled.data[scaled.data < NEGLIGIBLE] = 0.0
+        scaled.data[scaled.data < NEGLIGIBLE_ENTRY] = 0.0
         scaled.eliminate_zeros()
         prices = scaled @ self.component.costs
         chosen = prices.argmin(axis=1) if outputs is None else outputs[keep]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 LARGEST_GROWTH = 1e9  # a row with a larger factor binds on nothing that the master could see
-TOLERANCE = 1e-9
+LP_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class PriceModel:
 
     def __init__(self, task: PriceTask) -> None:
         n = len(task.objective)
-        self.program = LinearProgram(task.objective, np.zeros(n), np.ones(n), tolerance=TOLERANCE)
-        self.rows = LazyRows(self.program, task.cone, np.arange(n)[:, None], TOLERANCE)
+        self.program = LinearProgram(task.objective, np.zeros(n), np.ones(n), tolerance=LP_TOLERANCE)
+        self.rows = LazyRows(self.program, task.cone, np.arange(n)[:, None], LP_TOLERANCE)
 
     def solve(self, task: PriceTask, stop: Stop) -> dict[str, Any]:
         """Price at the task's objective; the answer is made of arrays only."""

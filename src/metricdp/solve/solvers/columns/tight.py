@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
 
 
-UP_TO = 1_000  # records: the systems are dense
+MAX_RECORDS = 1_000  # records: the systems are dense
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Tight:
 
 
 def _tight(component: Component) -> _Tight | None:
-    if component.n > UP_TO or len(np.unique(component.costs.argmin(axis=1))) < component.n:
+    if component.n > MAX_RECORDS or len(np.unique(component.costs.argmin(axis=1))) < component.n:
         return None
     kernels = np.exp(-component.epsilon * component.graph.path_distances(np.arange(component.n)))
     costs = kernels.T @ component.costs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.solvers.interior.elimination import Elimination
 
-GROUPS = 8  # of outputs that are worked on side by side
+N_GROUPS = 8  # of outputs that are worked on side by side
 BYTES_AT_ONCE = 4e6  # of the factors of outputs that are treated together: they stay in the processor's cache
 
 
@@ -47,7 +47,7 @@ class Pattern:
         together = int(np.clip(BYTES_AT_ONCE / (8.0 * elimination.entries), 1, n_outputs))
         self.chunks = [slice(k, min(k + together, n_outputs)) for k in range(0, n_outputs, together)]
         # each group has a sum of its own, whatever the number of threads: sums do not depend on who was faster
-        self.groups = [list(part) for part in np.array_split(np.arange(len(self.chunks)), GROUPS) if len(part)]
+        self.groups = [list(part) for part in np.array_split(np.arange(len(self.chunks)), N_GROUPS) if len(part)]
         self.groups = [[self.chunks[c] for c in part] for part in self.groups]
 
     def _entries(self, number: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> _Entries:

@@ -21,7 +21,7 @@ from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.interior.cost import (
-    LARGEST,
+    MAX_OPERATIONS,
     OPERATIONS_PER_SECOND,
     interior_bytes,
     least_operations,
@@ -65,10 +65,10 @@ class Interior(Solver):
 def _refuse_if_too_large(component: Component) -> Elimination:
     """Return the order of elimination; raise InputError, with the cost, where the method would run for too long."""
     operations = least_operations(component)
-    if operations <= LARGEST:
+    if operations <= MAX_OPERATIONS:
         elimination = Elimination.of(component.graph)
         operations = total_operations(component, elimination)
-        if operations <= LARGEST:
+        if operations <= MAX_OPERATIONS:
             return elimination
     minutes = operations / OPERATIONS_PER_SECOND / 60.0
     raise InputError(
