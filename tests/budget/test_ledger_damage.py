@@ -119,7 +119,7 @@ def test_key_files_that_cannot_be(path, key):
         key.write_bytes(content)
         with pytest.raises(InputError, match="must be a file of 16 to 4096 secret bytes"):
             Ledger(path, limit=1.0, key=key)
-    with pytest.raises(InputError, match="is no file: name a file of secret bytes"):
+    with pytest.raises(InputError, match="is not a file: name a file of secret bytes"):
         Ledger(path, limit=1.0, key=key.parent)
     assert not path.exists()
 

@@ -147,7 +147,7 @@ def test_it_says_what_and_where_it_is(mechanism, path):
 
 
 def test_an_unknown_record_costs_nothing(mechanism, path, ledger):
-    with pytest.raises(InputError, match="is no record of this mechanism"):
+    with pytest.raises(InputError, match="is not a record of this mechanism"):
         memoize(mechanism, path, ledger=ledger).perturb("Ana", [mechanism.records.ids[0], "nowhere"])
     assert ledger.holders() == []
 

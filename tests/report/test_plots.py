@@ -74,7 +74,7 @@ def test_one_word_is_drawn_as_bars_of_the_likeliest_reports():
 
 
 def test_an_unknown_record_is_named(results):
-    with pytest.raises(InputError, match="is no record of this mechanism"):
+    with pytest.raises(InputError, match="is not a record of this mechanism"):
         plot_mechanism(results[0].mechanism, "nowhere")
 
 

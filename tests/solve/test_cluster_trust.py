@@ -263,7 +263,7 @@ class TestEncryption:
             mdp.solve(town(), cluster=mdp.Cluster(encrypted, ca=cert, cert=cert, key=key))
 
     def test_without_files(self, encrypted, monkeypatch):
-        with pytest.raises(mdp.InputError, match="asks for encryption: give the files ca, cert and key"):
+        with pytest.raises(mdp.InputError, match="requires encryption: give the files ca, cert and key"):
             mdp.solve(town(), cluster=encrypted)
         monkeypatch.setattr(executors, "CONNECT_SECONDS", 1.0)
         with pytest.raises(mdp.InputError, match="no Dask scheduler answers"):
@@ -308,4 +308,4 @@ class TestEncryption:
             assert end.value.code == code
             output = capsys.readouterr()
             assert "Traceback" not in output.err
-            assert ("asks for encryption" in output.err) == (not given)
+            assert ("requires encryption" in output.err) == (not given)

@@ -209,7 +209,7 @@ class TestRefusing:
 
     def test_before_the_pairs_are_made(self, monkeypatch):
         monkeypatch.setattr(memory, "available_bytes", lambda: 120e6)
-        with pytest.raises(InputError, match=r"more than what is available, [\d.]+ GB: .* outputs would fit") as found:
+        with pytest.raises(InputError, match=r"more than the available [\d.]+ GB: .* outputs would fit") as found:
             self.grid()
         K = self.numbers(str(found.value))
         assert 50 < K < 400

@@ -1,4 +1,4 @@
-"""Draw for points: each is taken to its nearest record first."""
+"""Draw for points: each is snapped to its nearest record first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAR_POLICIES = ("refuse", "drop")
 
 @dataclass(frozen=True, repr=False)
 class DrawnPoints:
-    """The output drawn for each point, the record it was taken to, and how far that was."""
+    """The output drawn for each point, its nearest record, and the distance between them."""
 
     outputs: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -43,9 +43,9 @@ def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int
 def draw_points(
     mechanism: Mechanism, points: ArrayLike, *, limit: float, allow_unprotected: bool = False
 ) -> DrawnPoints:
-    """Draw for every point, also for those beyond ``limit``: what is done about these is for the caller to say.
+    """Draw for every point, also for those beyond ``limit``, which the caller has to handle.
 
-    Where the mechanism promises nothing for points that are close together, it is refused, whatever the points.
+    A mechanism that promises nothing for nearby points is refused, whatever the points are.
     """
     if not allow_unprotected:
         mechanism.guarantee.for_points(limit).check()

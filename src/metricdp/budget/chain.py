@@ -1,7 +1,7 @@
 """Links that bind every charge to all charges before it, and the newest link kept apart from them.
 
 With a key, nobody without it can make, change, drop or reorder a charge unnoticed. Without one, a link is a plain hash:
-it shows what a medium lost or flipped by accident, but whoever means to can compute all links again.
+it shows accidental damage, but anyone who wants to forge a ledger can compute all links again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from metricdp.errors import FileFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# a byte that no UTF-8 text has, so that no holder's name gives this key away as its HMAC
+# a byte that no UTF-8 text has, so that no holder's name has this key as its HMAC
 CHAIN_LABEL = b"\xffmetricdp charges"
 SLOT_BYTES = 256  # bytes for one link in the head file
 
@@ -74,7 +74,7 @@ class Head:
         return self._newest(data)[:2] if data else None
 
     def write(self, n_charges: int, link: bytes) -> None:
-        """Note the newest link, unless a newer one is there already."""
+        """Write the newest link, unless the file already has a newer one."""
         try:
             with between_forks:
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)

@@ -273,7 +273,7 @@ def secret_of(key: bytes | Path | None, *, can_make: bool) -> bytes | None:
         if can_make and not key.exists():
             _make_key(key)
         if key.exists() and not key.is_file():
-            raise InputError(f"the key file {key} is no file: name a file of secret bytes")
+            raise InputError(f"the key file {key} is not a file: name a file of secret bytes")
         with key.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             secret = file.read(MAX_KEY_BYTES + 1) if stat.S_ISREG(mode) else b""

@@ -1,4 +1,4 @@
-"""`metricdp audit`: what the reports of a deployed pipeline refute."""
+"""`metricdp audit`: whether the reports of a deployed pipeline refute its promise."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def audit(
 
 
 def _kind(pipeline: str, inputs: str | None, snap_limit: float | None) -> str:
-    """Return what the pipeline reads."""
+    """Return the kind of inputs that the pipeline reads."""
     if pipeline.startswith(BUILTIN):
         if inputs is not None:
             raise InputError("--inputs goes with a command of your own: leave it out for a builtin pipeline")
@@ -140,7 +140,7 @@ def _pipeline(mechanism: Mechanism, pipeline: str, kind: str, snap_limit: float 
 
 
 def word_pipeline(mechanism: Mechanism) -> Pipeline:
-    """Return the pipeline from words to words that `metricdp perturb --text --unknown mask` is."""
+    """Return the pipeline of `metricdp perturb --text --unknown mask`, from words to words."""
 
     def report(words: list[Any]) -> list[str]:
         text: Any = io.StringIO()
@@ -151,7 +151,7 @@ def word_pipeline(mechanism: Mechanism) -> Pipeline:
 
 
 def _outputs(mechanism: Mechanism, pipeline: str, kind: str) -> tuple[str, ...] | None:
-    # a program may spell its reports as it likes, and a text has masks
+    # a program may name its reports freely, and a text has masks
     return mechanism.outputs.ids(mechanism.records) if pipeline.startswith(BUILTIN) and kind != "words" else None
 
 

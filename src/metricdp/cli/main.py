@@ -1,4 +1,4 @@
-"""The way in and out: every error becomes one line and an exit code."""
+"""The entry point: every error becomes one line and an exit code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.report.tables import print_line
 
-INTERRUPTED_EXIT_CODE = 130  # what typer makes of Ctrl-C
+INTERRUPTED_EXIT_CODE = 130  # typer's for Ctrl-C
 
 
 def main() -> None:
     """Run the command line and turn every error into one line and an exit code."""
     try:
         code = app(standalone_mode=False)
-        sys.stdout.flush()  # what cannot be written is an error like others
+        sys.stdout.flush()  # output that cannot be written is an error like any other
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
     except MetricDPError as error:
@@ -37,7 +37,7 @@ def main() -> None:
     if code == INTERRUPTED_EXIT_CODE:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
     if _is_busy():
-        # all is written; a solver that is deaf to the limit would hold the process
+        # all is written; a solver that ignores the limit would keep the process alive
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code or 0)
@@ -52,7 +52,7 @@ def _is_a_no(error: MetricDPError) -> bool:
 
 
 def _is_busy() -> bool:
-    """Return whether a solver still runs; one that was never imported does not."""
+    """Return whether a solver is still running; False if none was imported."""
     solver = sys.modules.get("metricdp.solve.lp")
     return solver is not None and bool(solver.is_busy())
 
@@ -64,7 +64,7 @@ def _complain(error: Any) -> NoReturn:
         sys.exit(WRONG_INPUT)
     unknown = getattr(error, "option_name", None)
     if unknown is not None and _is_secret() and not getattr(error, "possibilities", None):
-        _fail(InputError("an argument that begins with - is no option: write -- before the ids"), WRONG_INPUT)
+        _fail(InputError("an argument that begins with - is not an option: write -- before the ids"), WRONG_INPUT)
     message = " ".join(error.format_message().split()).rstrip(".")
     given = [
         word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
@@ -84,7 +84,7 @@ def _explained(error: Exception) -> MetricDPError:
 
 
 def _is_secret() -> bool:
-    """Return whether the arguments may hold true records, which messages do not show unless asked."""
+    """Return whether the arguments may hold true records, which messages show only on request."""
     return sys.argv[1:2] == ["perturb"] and "--show-values" not in sys.argv
 
 
@@ -98,7 +98,7 @@ def _fail(error: MetricDPError, code: int) -> NoReturn:
 
 
 def _can_be_written() -> bool:
-    """Write what waits for standard output; if that fails (a full disk, a closed pipe), give it up, now and later."""
+    """Flush standard output; if that fails (a full disk, a closed pipe), discard the output, now and later."""
     try:
         sys.stdout.flush()
     except OSError:

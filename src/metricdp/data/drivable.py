@@ -19,7 +19,7 @@ def is_drivable(tags: Mapping[str, str]) -> bool:
 
     A street has one of the ``highway`` values in ``DRIVABLE_HIGHWAYS`` (service ways, tracks, foot and cycle ways are
     not among them), is no area, and is not closed by ``access``, ``vehicle``, ``motor_vehicle`` or ``motorcar`` being
-    ``no`` or ``private``; the more special key has the last word.
+    ``no`` or ``private``; the more specific key decides.
 
     Examples
     --------

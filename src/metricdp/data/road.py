@@ -46,7 +46,7 @@ def _whole(city: str) -> Records:
     coordinates = tensors["coordinates"].astype(np.float64) / 1e7
     streets = StreetNetwork(coordinates, tensors["edges"].astype(np.int32), tensors["lengths"].astype(np.float64) / 1e6)
     for array in (coordinates, streets.edges, streets.lengths):
-        array.setflags(write=False)  # shared by all who ask for this city
+        array.setflags(write=False)  # shared by all callers
     rows = np.arange(streets.n_nodes)
     ids = [f"{city[0]}{row:04d}" for row in rows]
     return Records(coordinates, ids=ids, name=city, streets=streets, street_nodes=rows)

@@ -1,7 +1,7 @@
 """The Bayesian adversary: knows the mechanism, believes in a prior, sees a report, and guesses the record.
 
 The optimal guess after output k is the record g with the least expected distance ``sum_i q_i z_ik d(i, g)``, where q is
-what the adversary believes. How well it does is measured under the true prior, so a wrong belief can only do worse.
+what the adversary believes. Its success is measured under the true prior, so a wrong belief can only do worse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENTRIES_AT_ONCE = 4_000_000  # of the distances among records
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """How well an adversary does.
+    """The success of an adversary.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Attack:
     right
         Probability that the most likely record is the true one.
     blind_error, blind_right
-        The same without seeing any report: what the belief alone gives away.
+        The same without seeing any report, from the belief alone.
     guesses
         The row guessed after each output, with the least expected distance, shape (K,); None as ``error``.
     """
@@ -59,7 +59,7 @@ def posterior(mechanism: Mechanism, belief: ArrayLike | None = None) -> NDArray[
 
 
 def attack(mechanism: Mechanism, problem: Problem, *, belief: ArrayLike | None = None) -> Attack:
-    """Return how well the optimal adversary does with the prior ``belief``, or with the true prior."""
+    """Return the success of the optimal adversary with the prior ``belief``, by default the true prior."""
     return attack_all([mechanism], problem, belief=belief)[0]
 
 
@@ -120,7 +120,7 @@ def distance_among_records(problem: Problem) -> Metric | None:
 
 
 def wrong_prior(problem: Problem) -> tuple[NDArray[np.float64], str]:
-    """Return a belief that differs from the true prior, and what it is in words.
+    """Return a belief that differs from the true prior, and its description.
 
     Uniform if the prior is not; if it is, records with many neighbours (crowded places) are believed more likely.
     """

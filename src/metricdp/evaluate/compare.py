@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows, ours first, and why some that were asked for could not be made."""
+    """The rows, ours first, and why some of the requested mechanisms could not be made."""
 
     rows: tuple[Row, ...]
     unavailable: dict[str, str]

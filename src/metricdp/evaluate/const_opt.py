@@ -59,7 +59,7 @@ def _solve(
     is_free: NDArray[np.bool_],
     stop: Stop,
 ) -> NDArray[np.float64]:
-    """Solve one component: mDP rows between free entries enter when violated, those to fixed ones are bounds."""
+    """Solve one component: mDP rows between free entries are added when violated, those to fixed ones are bounds."""
     variables = np.where(is_free, np.cumsum(is_free.ravel()).reshape(is_free.shape) - 1, -1)
     lower, upper = np.minimum(fixed, FLOOR_PROBABILITY), np.ones(fixed.shape)
     pairs = DirectedPairs.of(graph, epsilon, floor=FLOOR_PROBABILITY)

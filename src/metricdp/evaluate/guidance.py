@@ -1,4 +1,4 @@
-"""One sentence for a problem that is degenerate, so that nobody takes its answer for more than it is."""
+"""One sentence that warns of a degenerate problem, whose answer means little."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
-NEGLIGIBLE_PROBABILITY = 1e-3  # of the probability: less than this makes no difference in practice
+NEGLIGIBLE_PROBABILITY = 1e-3  # less makes no difference in practice
 
 
 def guidance(problem: Problem, mechanism: Mechanism) -> str | None:

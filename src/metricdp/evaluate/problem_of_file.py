@@ -1,7 +1,7 @@
 """The problem that a mechanism file belongs to: all but the loss is in every file, and the loss in some.
 
 Where a file has no losses, the usual ones are tried, and one is taken only if the table's expected loss under it is
-the figure that the file states. If none is, the caller must name the loss or be content with the distance.
+the figure that the file states. If none is, the distance is used unless the caller names the loss.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Pairs
     from metricdp.metric.graph import MdpGraph
 
-SAME_LOSS_TOLERANCE = 1e-9  # relative difference of two figures that are the same
+SAME_LOSS_TOLERANCE = 1e-9  # relative difference up to which two expected losses are the same
 NAMED_LOSSES = ("travel", "distance")
 
 
@@ -69,8 +69,8 @@ class StoredMetric(Metric):
 class Rebuilt:
     """A mechanism, its problem, and in words where the loss comes from.
 
-    ``is_own_loss`` is False if the loss is a stand-in for the one that the mechanism was made for: then nobody can say
-    that it should be the best.
+    ``is_own_loss`` is False if the loss is a stand-in for the one that the mechanism was made for: then the mechanism
+    need not be the best.
     """
 
     mechanism: Mechanism
@@ -80,7 +80,7 @@ class Rebuilt:
 
 
 def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt:
-    """Load and certify a mechanism file, and give its problem.
+    """Load and certify a mechanism file, and return it with its problem.
 
     ``loss`` is ``"travel"`` (100 destinations drawn with seed 0), ``"distance"``, or a matrix (N, K); by default the
     file's own.

@@ -1,7 +1,7 @@
-"""Optimal Bayesian remapping: whoever receives a report replaces it by the output that is best on average.
+"""Optimal Bayesian remapping: the receiver of a report replaces it by the output that is best on average.
 
 It looks at the report only, so it is post-processing: privacy cannot get worse. Columns of the integer table are added
-up, which keeps every row sum and every mDP row; the exact check says so once more.
+up, which keeps every row sum and every mDP row; the exact check confirms it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Utility:
 
 
 def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = QUANTILE_LEVELS) -> Utility:
-    """Return what ``mechanism`` costs on ``problem``."""
+    """Return the cost of ``mechanism`` on ``problem``."""
     Z = mechanism.probabilities
     mean, quantiles = None, None
     distances = output_distances(problem)

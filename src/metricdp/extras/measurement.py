@@ -25,12 +25,12 @@ def make_measurement(mechanism: Mechanism) -> Any:
     up. That is a bound on the max divergence between the reports of any two records that far apart, which the exact
     check has proved. It is not the epsilon of a change of one person in a data set: a budget of 1 here hides a
     record among those at path distance ``1 / epsilon``. Records that no path joins have no finite distance, and the map
-    promises nothing for them; records without any neighbour are no members of the domain.
+    promises nothing for them; records without any neighbour are not members of the domain.
 
     Domain and metric carry the hash of the records, their pairs and distances, so that OpenDP refuses to compose
     mechanisms over different lists: the same two ids can be far apart in one and close together in another.
 
-    OpenDP takes such a measurement on trust, so its features ``contrib`` and ``honest-but-curious`` must be switched on
+    OpenDP cannot check such a measurement, so its features ``contrib`` and ``honest-but-curious`` must be enabled
     (``opendp.prelude.enable_features``); this function does not do it for you. The draws come from the operating
     system's randomness, as in `Mechanism.perturb`.
     """

@@ -27,7 +27,7 @@ TOTAL_BITS = 63
 TOTAL = 1 << TOTAL_BITS
 ENCLOSURE_BITS = 96
 ENCLOSURE_LIMBS = 5  # of 32 bits: the largest E in use, exp(44) 2^96, is below 2^160
-TRIVIAL_EXPONENT = 44.0  # exp(44) > 2^63: the pair holds as soon as the smaller entry is at least 1
+TRIVIAL_EXPONENT = 44.0  # epsilon d; exp(44) > 2^63, so the pair holds if the smaller entry is at least 1
 # relative; rounding of both entries, their quotient, epsilon d (below 44 * 2^-53) and numpy's exp is below 2^-46
 FLOAT_GUARD = 2.0**-44
 ENTRIES_AT_ONCE = 65_536  # of a block of pairs: small enough to stay in the cache
@@ -46,7 +46,7 @@ class Worst:
 
 @dataclass(frozen=True)
 class PrivacyCheck:
-    """What the exact check found.
+    """The result of the exact check.
 
     ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair or if all
     rows are equal, infinite if a probability of zero stands beside a positive one or a row has a wrong sum). ``fault``
@@ -165,7 +165,7 @@ def _filter_block(
 ) -> NDArray[np.int64]:
     """Return the pairs of a block that the float test cannot clear, and write each pair's loss per distance."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and passes by: no probability, no loss
+        quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and is ignored: no probability, no loss
         largest = np.maximum(np.fmax.reduce(quotient, axis=1), 1.0 / np.fmin.reduce(quotient, axis=1))
         rates[:] = (np.log(largest) + FLOAT_GUARD) / distances
         cleared = np.isfinite(largest) & (largest * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances))
@@ -185,13 +185,13 @@ class _Decision:
 def _decide_exactly(
     table: NDArray[np.uint64], pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
 ) -> _Decision:
-    """Decide pairs of rows in both directions by integers, wherever floats leave a doubt."""
+    """Decide pairs of rows in both directions by integers, wherever floats are not conclusive."""
     doubts = []
     for i, j in ((pairs[:, 0], pairs[:, 1]), (pairs[:, 1], pairs[:, 0])):
         x, y = table[i], table[j]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotient = x / y
-            # infinite where y is zero, and then never sure: the bound may be infinite, too
+            # infinite where y is zero, and then never conclusive: the bound may be infinite as well
             sure = np.isfinite(quotient) & (quotient * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances)[:, None])
         # a weight that is not above the other's needs no proof: the factor is at least 1
         p, k = np.nonzero((x > y) & ~sure)
@@ -220,7 +220,7 @@ def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.in
 
 
 def exceeds(x: NDArray[np.uint64], y: NDArray[np.uint64], enclosures: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return where ``x 2^96 > E y`` in whole numbers, by the multiplication that is taught at school.
+    """Return where ``x 2^96 > E y`` in whole numbers, by long multiplication.
 
     ``enclosures`` holds the limbs (digits to the base 2^32) of each E, the lowest first, shape (5, n). A digit times a
     digit, plus a digit, plus a digit is at most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1: nothing overflows.

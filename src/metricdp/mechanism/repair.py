@@ -7,7 +7,7 @@ mixing ``alpha H + (1 - alpha s_i) q`` with one fixed distribution q, which is p
     alpha <= 1 / max over pairs of [ s_j + max(0, s_j - s_i) / (exp(epsilon d_ij) - 1) ],   s = row sums of H.
 
 Integers are closed once more among integers, and what is missing to 2^63 goes to one output. Every step errs on the
-side of privacy by a relative 2^-40; the exact check has the last word.
+side of privacy by a relative 2^-40; the exact check decides.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ def repair(
     epsilon
         The budget.
     costs
-        Prior-weighted losses, shape (N, K): used to choose where to put mass that must go somewhere.
+        Prior-weighted losses, shape (N, K): used to choose the outputs that take left-over mass.
     tolerance
         The share of the expected loss (of a row, when no losses are known) that mixing may cost: polishing ends there.
     is_near
-        Says that ``Z`` is private up to rounding, as `private_matrix` gives it: one closure will do.
+        Whether ``Z`` is private up to rounding, as returned by `private_matrix`: one closure is then enough.
     is_due
-        Says when to stop polishing: the table is then private as ever, and as near as the time allowed.
+        Returns whether to stop polishing: the table is then still private, and as near as the time allowed.
     is_over
-        Says when to break off: StoppedError is raised, and there is no table.
+        Returns whether to stop altogether: StoppedError is raised, and there is no table.
     """
     best = _best_closed(
         Z, graph, epsilon, costs=costs, tolerance=tolerance, is_near=is_near, is_due=is_due, is_over=is_over
@@ -170,7 +170,7 @@ def _normalised(Z: NDArray[np.float64], costs: NDArray[np.float64] | None) -> ND
 
 
 def _floored(Z: NDArray[np.float64], graph: MdpGraph) -> NDArray[np.float64]:
-    """Raise entries to about what a whole number needs at least; records without neighbours may keep their zeros."""
+    """Raise entries to about the smallest positive whole number; records without neighbours may keep their zeros."""
     return np.where(_is_alone(graph)[:, None], Z, np.maximum(Z, FLOOR_PROBABILITY))
 
 
@@ -208,7 +208,7 @@ def _raise_need(  # noqa: PLR0917  (numba takes positions)
     """Raise each component's need to that of its pairs."""
     for p in range(len(pairs)):
         a, b = sums[pairs[p, 0]], sums[pairs[p, 1]]
-        # rows at distance 0 are equal up to the order of summation: that is for the integers to settle
+        # rows at distance 0 are equal up to the order of summation; integers settle the rest
         if a == b or distances[p] == 0.0:
             continue
         gain = np.expm1(min(epsilon * distances[p], LARGEST_EXPONENT))
@@ -229,7 +229,7 @@ def _closed_thinly_first(
 ) -> _Closed:
     """Alternate on a thin graph at a budget that allows for its detours; then few rounds on all pairs remain.
 
-    Outputs that are alike are put together: closing then leaves most entries alone.
+    Similar outputs are placed together: closing then leaves most entries unchanged.
     """
     columns = _column_order(Z)
     Z, within = Z[:, columns], None if costs is None else costs[:, columns]
@@ -269,7 +269,7 @@ def _alternate(
     is_over: Callable[[], bool],
     skip: int = 0,
 ) -> _Closed:
-    """Alternate closure and normalisation down the ladder of held-back shares; give the best matrix seen."""
+    """Alternate closure and normalisation down the ladder of reserved shares; return the best matrix seen."""
     best_score = _score(best, graph, costs) if len(best.H) else np.inf
     done = np.inf
     for held_back in _rungs(tolerance)[skip:]:
@@ -290,7 +290,7 @@ def _alternate(
 
 
 def _rungs(tolerance: float) -> list[float]:
-    """Return the shares to hold back, one closure each; few and fast where a tolerance allows it."""
+    """Return the shares to reserve, one closure each; few and fast where a tolerance allows it."""
     if tolerance == 0.0:
         return [held_back for held_back in RESERVE_LADDER for _ in range(ROUNDS_PER_RUNG)]
     first = min(RESERVE_LADDER[0], RUNG_PER_TOLERANCE * tolerance)
@@ -299,7 +299,7 @@ def _rungs(tolerance: float) -> list[float]:
 
 
 def _column_order(Z: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Bring outputs that are reported by the same records together."""
+    """Return an order of the outputs in which those reported by the same records are adjacent."""
     if not 2 < Z.shape[1] <= SORT_OUTPUTS_UP_TO:
         return np.arange(Z.shape[1])
     # comparing all outputs with one another must not take longer than the repair itself
@@ -327,12 +327,12 @@ def _score(closed: _Closed, graph: MdpGraph, costs: NDArray[np.float64] | None) 
 
 
 def _fallback_outputs(H: NDArray[np.float64], graph: MdpGraph, costs: NDArray[np.float64] | None) -> NDArray[np.int64]:
-    """Return the output that takes what is left over of each row, one per component: the best that all could report."""
+    """Return the output that takes the left-over mass, one per component: the best for all its records."""
     worth = H if costs is None else -costs
     total = np.zeros((graph.n_components, H.shape[1]))
     np.add.at(total, graph.labels, worth)
     output = total.argmax(axis=1)[graph.labels]
-    # who has no neighbours keeps what is left where most of it is
+    # records without neighbours put the left-over mass on their largest entry
     return np.where(_is_alone(graph), H.argmax(axis=1), output)
 
 
@@ -348,13 +348,13 @@ def _to_integers(
     *,
     is_over: Callable[[], bool] = never,
 ) -> NDArray[np.uint64]:
-    """Round to whole numbers, close among these, and give what is missing to 2^63 to one output per component."""
+    """Round to whole numbers, close among these, and add what is missing to 2^63 to one output per component."""
     indptr, indices, decay = graph.decays(epsilon, slack=ROW_SLACK)
     reserve = np.where(np.bincount(graph.labels) == 1, 0.0, FIRST_RESERVE_SHARE)
     while True:
         share = closed.keep * (1.0 - reserve[graph.labels])
         whole = np.floor(closed.H * (share * TOTAL)[:, None])
-        whole = np.maximum(whole, closed.H > 0)  # what is possible stays possible
+        whole = np.maximum(whole, closed.H > 0)  # positive entries stay positive
         close_columns(whole, indptr, indices, decay, whole=True, order=graph.sweep, is_over=is_over)
         table = whole.astype(np.uint64)
         left = (np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)).astype(np.int64)
@@ -374,7 +374,7 @@ def _to_integers(
 def _unfit(
     left: NDArray[np.int64], pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
 ) -> NDArray[np.int32]:
-    """Return a record of each pair on which what is left over is not private itself: r_i <= g r_j, g rounded down."""
+    """Return a record of each pair on which the left-over mass is not private: r_i <= g r_j, g rounded down."""
     growth = np.maximum(np.exp(np.minimum(epsilon * distances, LARGEST_EXPONENT)) * (1.0 - ROW_SLACK), 1.0)
     i, j = pairs[:, 0], pairs[:, 1]
     a, b = left[i].astype(np.float64), left[j].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Is the list of protected pairs complete? For metrics of coordinates this can be computed again, and is."""
+"""Check that the list of protected pairs is complete: for metrics of coordinates it is computed again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Cells: the points to which a record is the nearest one, how far they reach, and which of them come near each other.
 
-Everything here errs on the large side: a cell is never said to be smaller, or two cells farther apart, than they are.
+All results err on the safe side: a cell is never reported as smaller, or two cells as farther apart, than they are.
 
 In the plane, a point at distance s from record i in direction u belongs to i only if ``s cos(u, k) <= d_ik / 2`` for
 every other record k. On the sphere the same holds in the gnomonic picture centred at i, where great circles are
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-N_SECTORS = 48  # directions around a record whose reach is bounded apart
-N_NEIGHBOURS = 48  # nearest records whose bisectors are looked at
+N_SECTORS = 48  # directions around a record whose reach is bounded separately
+N_NEIGHBOURS = 48  # nearest records whose bisectors are used
 RECORDS_AT_ONCE = 2048
 PAIRS_AT_ONCE = 1 << 16
 ANGLE_SLACK = 1e-6  # radians; directions of records a millimetre apart are known to about 1e-7
 RELATIVE_SLACK = 1e-9  # of distances and radii; far above the rounding of any of the formulas
-QUARTER_MERIDIAN_KM = 0.5 * np.pi * EARTH_RADIUS_KM  # km; the gnomonic picture ends there
+QUARTER_MERIDIAN_KM = 0.5 * np.pi * EARTH_RADIUS_KM  # the gnomonic picture ends there
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Cells:
         """Yield pairs of records, each once, whose cells may come within ``r`` of one another, and their distances.
 
         These are all pairs with ``d_ij <= r + radius_i + radius_j``: by the triangle inequality no others can.
-        `can_meet` looks closer.
+        `can_meet` is more precise.
         """
         records, radii = self.records, self.radii
         measure, slack = CoordinateMetric(self.metric), _slack(records, self.metric)

@@ -27,9 +27,9 @@ def connecting_eta(records: Records, metric: str | Metric | None = None) -> floa
     3.0
     """
     if records.n > MAX_RECORDS:
-        raise InputError(f"eta cannot be chosen for {records.n} records (limit {MAX_RECORDS}): give it yourself")
+        raise InputError(f"eta cannot be chosen for {records.n} records (limit {MAX_RECORDS}): give eta")
     distances = np.array(as_metric(metric, records).to_rows(records, np.arange(records.n)))
-    # zero means no edge to the tree: records in one place are joined by the least positive number
+    # zero means no edge to the tree: records in one place are joined by the smallest positive number
     np.maximum(distances, np.nextafter(0.0, 1.0), out=distances)
     longest = float(minimum_spanning_tree(distances).data.max(initial=0.0))
     # a hair more, so that rounding cannot cut the edge; any reach will do for a single place

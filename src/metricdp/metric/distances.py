@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Pairs = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
-ROWS_AT_ONCE = 1024  # records whose neighbours are looked for at one time
+ROWS_AT_ONCE = 1024  # records whose neighbours are searched for at one time
 PAIRS_AT_ONCE = 1 << 18
 MAX_HUGE_RECORDS = 20_000  # records that are compared one by one
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
@@ -82,7 +82,7 @@ class CoordinateMetric(Metric):
             difference = np.abs(a - b)
             if self.name == "manhattan":
                 return difference.sum(axis=-1)
-            # the largest difference is taken out, so that neither overflow nor underflow spoils the root
+            # divided by the largest difference, so that neither overflow nor underflow spoils the root
             largest = difference.max(axis=-1)
             safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
             scaled = np.minimum(difference / safe[..., None], 1.0)
@@ -143,8 +143,8 @@ class CoordinateMetric(Metric):
     def needed_in_parts(self, records: Records, eta: float) -> Iterator[NDArray[np.int64]]:
         """Yield the pairs i < j that may truly be within ``eta``, in parts of bounded size and no order.
 
-        What `pairs_within` gives on any machine has them all. Each part is a sample of all records, so that whoever
-        looks for a pair that should not be there finds it early.
+        The result of `pairs_within` on any machine contains them all. Each part is a sample of all records, so that a
+        search for a missing pair ends early.
         """
         self.check_fits(records)
         points, block = records.coordinates, max(1, CHUNK_ENTRIES // records.dimension)
@@ -179,7 +179,7 @@ class CoordinateMetric(Metric):
         return 1.0 if self.name == "manhattan" else 2.0
 
     def _search(self, points: NDArray[np.float64], eta: float) -> tuple[cKDTree, float, float] | None:
-        """Return a tree, the radius that is ``eta`` in it, and by how much it may be off; None where no tree is fit."""
+        """Return a tree, the radius in it that is ``eta``, and its possible error; None where no tree is suitable."""
         if self.name == "haversine":
             chord = 2.0 * math.sin(min(eta / (2.0 * EARTH_RADIUS_KM), math.pi / 2))
             return cKDTree(_on_sphere(points)), chord, SPHERE_ROUNDING
@@ -188,7 +188,7 @@ class CoordinateMetric(Metric):
         return cKDTree(points), eta, SMALLEST_FOR_TREE
 
     def _near_by_blocks(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
-        """Yield the same by comparing all records with all others, where no tree is fit."""
+        """Yield the same by comparing all records with all others, where no tree is suitable."""
         n, dimension = points.shape
         is_huge = bool(np.abs(points).max() > LARGEST_FOR_TREE)
         if is_huge and n > MAX_HUGE_RECORDS:

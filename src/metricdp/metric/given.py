@@ -1,4 +1,4 @@
-"""Distances that are given: along streets, from a matrix, or by a function of the user's."""
+"""Given distances: along streets, from a matrix, or by a user's function."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Pairs
 
 MAX_FUNCTION_RECORDS = 5_000
-SYMMETRY_TOLERANCE = 1e-9  # relative difference of the two ways that a symmetric function may show
+SYMMETRY_TOLERANCE = 1e-9  # relative difference of the two directions of a symmetric function, from rounding
 
 
 class StreetMetric(Metric):
-    """Length in km of the shortest way along the streets; records must be intersections of one network."""
+    """Length in km of the shortest path along the streets; records must be intersections of one network."""
 
     name = "street"
 
@@ -37,7 +37,7 @@ class StreetMetric(Metric):
 
     @staticmethod
     def network(records: Records) -> tuple[StreetNetwork, NDArray[np.int64]]:
-        """Return the records' street network and their places in it, or say how to get one."""
+        """Return the records' street network and their places in it; raise an error that says how to get one."""
         if records.streets is None or records.street_nodes is None:
             raise InputError(
                 f"{records.name} has no streets: use road:gothenburg, a GraphML or OSM PBF file, "
@@ -66,7 +66,7 @@ class StreetMetric(Metric):
 
     def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
         raise InputError(
-            f"the street metric cannot reach the {len(points)} given output points, for they are not "
+            f"the street metric cannot reach the {len(points)} given output points, since they are not "
             "intersections: name outputs by rows of the records, or choose metric='haversine'"
         )
 
@@ -124,10 +124,10 @@ class MatrixMetric(FrozenArrays, Metric):
 
 
 class FunctionMetric(Metric):
-    """A user's function of two coordinate vectors; it is called for every pair of records, both ways.
+    """A user's function of two coordinate vectors; it is called for every pair of records, in both directions.
 
     It must be symmetric. Where rounding makes the two ways differ in the last digits, the smaller distance counts: it
-    asks for more privacy, not less.
+    means more privacy, not less.
 
     Examples
     --------

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Metric
 
 SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
-DENSE_PAIRS_PER_RECORD = 8  # pairs per record from which a skeleton is worth its making
+DENSE_PAIRS_PER_RECORD = 8  # from which a skeleton is worth its cost
 SKELETON_STRETCH = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class MdpGraph(FrozenArrays):
-    """Neighbour pairs and their distances, in arrays of its own that nobody can change: tables are certified by them.
+    """Neighbour pairs and their distances, in read-only arrays of its own: tables are certified by them.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class MdpGraph(FrozenArrays):
     @cached_property
     def labels(self) -> NDArray[np.int32]:
         """Number of the component of each record; components are numbered by their first record."""
-        # of the pairs themselves: the adjacency can be changed by whoever holds it, and certificates count components
+        # from the pairs themselves: the adjacency can be changed by callers, and certificates count components
         i, j = self.pairs[:, 0], self.pairs[:, 1]
         links = csr_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n))
         _, labels = connected_components(links, directed=False)
@@ -157,11 +157,11 @@ class MdpGraph(FrozenArrays):
         """Return the smallest matrix above ``values`` with ``z_i <= exp(epsilon d_ij) z_j`` on all pairs.
 
         ``slack`` tightens every row by that relative amount (at most to equality), so that rounding cannot break it.
-        StoppedError is raised when ``is_over``, which is asked now and then, says that there is no more time.
+        StoppedError is raised when ``is_over``, which is called now and then, returns True.
         """
         closed = np.array(values, dtype=np.float64, order="C")
         if self.n_pairs > DENSE_PAIRS_PER_RECORD * self.n:
-            # the same in the end, and most of the way is gone on few edges
+            # the same result, and most of the work is done on few edges
             thin = self.skeleton
             close_columns(closed, *thin.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)
         close_columns(closed, *self.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)

@@ -2,9 +2,9 @@
 
 A stored distance that is longer than the true one, by however little, would allow more than was promised. So what is
 stored is the float distance less a margin. With r a bound on the relative error of the float formula on any machine,
-the float d and the true distance t satisfy ``d (1 - r) <= t (1 + r)(1 - r) <= t``. Whoever *writes* takes off
-`STORED_MARGIN` times r, whoever *checks* takes off `CHECKED_MARGIN` times r from a float d' of its own: with 4 and 1,
-``d (1 - 4r) <= d' (1 + r)/(1 - r) (1 - 4r) <= d' (1 - r) <= t``. What one machine writes every other can prove,
+the float d and the true distance t satisfy ``d (1 - r) <= t (1 + r)(1 - r) <= t``. A *writer* subtracts
+`STORED_MARGIN` times r, a *checker* subtracts `CHECKED_MARGIN` times r from its own float d': with 4 and 1,
+``d (1 - 4r) <= d' (1 + r)/(1 - r) (1 - 4r) <= d' (1 - r) <= t``. Every machine can prove what another one writes,
 though their sines differ in the last digits. Membership follows the same rule: a pair counts as within eta when its
 rounded-down distance is, so none that truly is can be missed.
 
@@ -24,7 +24,7 @@ STORED_MARGIN, CHECKED_MARGIN = 4, 1  # multiples of the error bound
 UNIT_ROUNDOFF = 2.0**-53  # relative error of one operation on floats
 LARGEST, TINIEST = float(np.finfo(np.float64).max), float(np.nextafter(0.0, 1.0))
 SHORT_BITS = 26  # whole numbers of so many bits have exact squares
-EVEN_TOLERANCE = 2.0**-8  # a distance in units of its 26th bit that is farther from a whole number is not even
+EVEN_TOLERANCE = 2.0**-8  # in units of a distance's 26th bit: one that is farther from a whole number is not even
 
 
 def lowered(distances: NDArray[np.float64], room: float) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_FULL_RECORDS = 5_000  # up to here a distance vector has one entry per record: 200 MB
 N_LANDMARKS = 256
-ROWS_AT_ONCE = 64  # of distances asked from a metric, which may hold much more for each than what it returns
+ROWS_AT_ONCE = 64  # of distances requested from a metric, which may need much more memory for each than it returns
 MAX_RESTARTS = 10
 
 
@@ -73,7 +73,7 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
     n_records = vectors.shape[0]
     if n_clusters == 1:
         return np.zeros(n_records, dtype=np.int64)
-    # a second to import, and only this needs it
+    # imported here: it takes a second, and only this needs it
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
         n_init=max(1, min(MAX_RESTARTS, 500 * MAX_RESTARTS // n_records)),
         random_state=seed % 2**32,
         copy_x=False,
-        # elkan gives the same clusters sooner, but keeps N × M bounds
+        # elkan finds the same clusters faster, but keeps N × M bounds
         algorithm="elkan" if n_records <= MAX_FULL_RECORDS else "lloyd",
     )
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ def metis_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int
     """Cut as few neighbour pairs as possible into blocks of nearly equal size.
 
     Every pair weighs the same: heavier close pairs did not give a smaller boundary. Recursive bisection is used for
-    any number of blocks, for METIS's direct k-way method cuts twice as many pairs with blocks this small (Rome, 411
+    any number of blocks, since METIS's direct k-way method cuts twice as many pairs with blocks this small (Rome, 411
     records, 25 blocks: 1,700 pairs against 700).
     """
     try:

@@ -67,7 +67,7 @@ def share_blocks(sizes: list[int], n_blocks: int) -> list[int]:
 def _connected_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
     if n_blocks == 1 or graph.n <= n_blocks:
         return np.arange(graph.n) % n_blocks
-    # digits beyond the ninth are rounding, and would tell records apart that are alike
+    # digits beyond the ninth are rounding, and would separate records that are equal
     return cluster(first_eigenvectors(graph, n_blocks, seed=seed).round(9), n_blocks, seed=seed)
 
 

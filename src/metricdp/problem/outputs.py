@@ -20,7 +20,7 @@ DEFAULT_OUTPUTS = 100
 
 @dataclass(frozen=True, eq=False)
 class Outputs(FrozenArrays):
-    """The K things that can be reported, in arrays of its own that nobody can change.
+    """The K things that can be reported, in read-only arrays of its own.
 
     Parameters
     ----------

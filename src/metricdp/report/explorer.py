@@ -50,13 +50,13 @@ class SourceFile:
 
     @classmethod
     def of(cls, path: Path) -> SourceFile:
-        """Take the name, the size and the SHA-256 of the whole file, as ``sha256sum`` gives it."""
+        """Return the name, the size and the SHA-256 of the whole file, as ``sha256sum`` prints it."""
         data = path.read_bytes()
         return cls(path.name, len(data), hashlib.sha256(data).hexdigest())
 
 
 def write_explorer(target: str | Path, mechanism: Mechanism, **options: Any) -> int:
-    """Write the page of `explorer_page` to ``target``, whole or not at all; give its size in bytes."""
+    """Write the page of `explorer_page` to ``target``, completely or not at all; return its size in bytes."""
     check_writable(target)
     data = explorer_page(mechanism, **options).encode()
     write_whole(target, data)
@@ -162,7 +162,7 @@ def _convergence_fields(trace: Iterable[Mapping[str, Any]]) -> dict[str, Any] | 
 
 
 def _assembled(title: str, payload: dict[str, Any]) -> str:
-    """Put the page together. Text from the data goes into the title, escaped, and into JSON that can end no tag."""
+    """Return the whole page. Text from the data goes into the title, escaped, and into JSON that cannot end a tag."""
     style = "".join(_source(name) for name in STYLES)
     script = "(() => {\n" + "".join(_source(name) for name in SCRIPTS) + "})();\n"
     data = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -173,7 +173,7 @@ def _assembled(title: str, payload: dict[str, Any]) -> str:
         "payload": data,
         "script": script,
     }
-    # one pass, so that nothing inside a part is taken for a place to fill
+    # one pass, so that no text inside a part is mistaken for a placeholder
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source("page.html"))
 
 

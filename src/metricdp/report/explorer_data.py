@@ -1,4 +1,4 @@
-"""What the explorer page shows of a mechanism, as small as it can be: plain values and packed arrays."""
+"""The data of the explorer page, as small as possible: plain values and packed arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
 
 LEAST_SHOWN_PROBABILITY = 1e-6  # entries of which neither the probability nor the posterior reaches this are left out
-MAX_ENTRIES = 2_000_000  # of the table; more would make the page too large to send around
+MAX_ENTRIES = 2_000_000  # of the table; more would make the page too large to share
 MAX_STREETS = 100_000  # drawn on the map
 LOG_LEVELS = 65_534  # of a probability's logarithm, so that it is off by 0.04 % at most
 MAP_MARGIN_SHARE = 0.05  # of the map beyond the outermost record, within which streets are drawn
@@ -96,7 +96,7 @@ def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[
 def streets_of(records: Records) -> StreetNetwork | None:
     """Return the streets that the records belong to; files do not store them, so a shipped city is found by its name.
 
-    A name alone does not do: every record must be an intersection of that city.
+    A name alone is not enough: every record must be an intersection of that city.
     """
     if records.streets is not None or records.kind != "places" or records.name not in CITIES:
         return records.streets
@@ -118,7 +118,7 @@ def street_lines(streets: StreetNetwork, frame: Frame) -> NDArray[np.float32]:
 
 
 def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
-    """Return how often the best guess of who reports is right, before and after seeing the report.
+    """Return how often the best guess of the true record is right, before and after seeing the report.
 
     ``max_i p_i`` and ``sum_k max_i p_i z_ik``, for an adversary who knows the prior and the mechanism.
     """

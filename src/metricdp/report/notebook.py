@@ -1,4 +1,4 @@
-"""How results, mechanisms and partitions show themselves in notebooks."""
+"""HTML tables of results, mechanisms and partitions for notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots with matplotlib (the extra ``plot``): each draws on ``axes``, or on new ones, and gives the axes back."""
+"""Plots with matplotlib (the extra ``plot``): each draws on ``axes``, or on new ones, and returns the axes."""
 
 from __future__ import annotations
 

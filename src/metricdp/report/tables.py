@@ -43,7 +43,7 @@ HEADERS = {
 
 
 def printable(text: str) -> str:
-    r"""Return ``text`` as a terminal may show it: whatever is no printable character is escaped.
+    r"""Return ``text`` as a terminal may show it: unprintable characters are escaped.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _short(value: Any) -> str:
 
 
 def print_result(console: Console, result: Result) -> None:
-    """Print what a run found, and both certificates."""
+    """Print the result of a run, and both certificates."""
     problem = result.problem
     print_line(
         console,

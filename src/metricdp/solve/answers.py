@@ -1,7 +1,7 @@
-"""Plain answers: arrays, numbers and texts by name, from a worker or a file, and the checks that nothing else passes.
+"""Plain answers: named arrays, numbers and texts from a worker or a file, and the checks that refuse anything else.
 
 An answer that comes from elsewhere is bytes of the safetensors format: there is no code inside, and reading it runs
-none. What it says is not trusted either: every value is checked for its type, shape and range before anyone uses it.
+none. Its contents are not trusted either: the type, shape and range of every value are checked before it is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pack(answer: Mapping[str, Any]) -> bytes:
 
 
 def unpack(data: object) -> dict[str, Any]:
-    """Return the answer that `pack` made bytes of."""
+    """Return the answer that `pack` turned into bytes."""
     if not isinstance(data, bytes):
         raise InputError(f"an answer must be bytes, got an object of the type {type(data).__name__}")
     try:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 UNIT_ROUNDOFF = 2.0**-53
 ROUND_UP = 2.0**-46  # relative; above the rounding of epsilon d (up to 64 * 2^-53) and of numpy's exp
-LARGEST_EXPONENT = 64.0  # what ROUND_UP is made for
+LARGEST_EXPONENT = 64.0  # epsilon d for which ROUND_UP is valid
 SMALLEST_MULTIPLIER = 1e-290  # below, products are rounded by more than a unit in the last place
-LARGEST_SUM = 1e290  # sums beyond may overflow
+LARGEST_SUM = 1e290  # larger sums may overflow
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
     costs
         Prior-weighted losses, shape (n, K).
     duals
-        Multipliers; those that are negative, no numbers or of rows beyond the exponent 64 count as 0. Whoever makes
-        them answers for the rows: each must be a true one, with an exponent that is at least its own.
+        Multipliers; those that are negative, not numbers or of rows beyond the exponent 64 count as 0. The caller
+        is responsible for the rows: each must be a row of the problem, with an exponent that is at least its own.
     cost_roundings
         How many roundings each cost itself may carry (products with the prior, sums over merged records).
     """
@@ -72,7 +72,7 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
         # n additions of terms that carry a rounding each are wrong by at most (n + 2) u sum|terms|, to first order
         margin = (terms + 4.0) * (1.001 * UNIT_ROUNDOFF) * size
         least = (value - margin).min(axis=1)
-        if not np.abs(least).sum() < LARGEST_SUM:  # multipliers that have run away prove nothing
+        if not np.abs(least).sum() < LARGEST_SUM:  # diverged multipliers prove nothing
             return 0.0
     # losses are not negative, so neither is any expected loss
     return max(0.0, math.nextafter(math.fsum(least), -math.inf))

@@ -1,4 +1,4 @@
-"""One component of a problem: what a solver is given."""
+"""One component of a problem: the input of a solver."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-PRIVACY_TOLERANCE = 1e-9  # relative: what rounding can do to a private matrix
+PRIVACY_TOLERANCE = 1e-9  # relative: above the effect of rounding on a private matrix
 COLUMNS_AT_ONCE = 256
-LOSS_ROUNDING = 2.0**-40  # relative: above what summing the products of a loss can have lost
+LOSS_ROUNDING = 2.0**-40  # relative: above the rounding of a sum of products of a loss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

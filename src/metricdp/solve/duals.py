@@ -1,4 +1,4 @@
-"""Multipliers of mDP rows, put together."""
+"""Combine multipliers of mDP rows."""
 
 from __future__ import annotations
 

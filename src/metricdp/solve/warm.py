@@ -1,8 +1,8 @@
-"""Warm models of subproblems, kept by whichever process solves them, and when to break a subproblem off.
+"""Warm models of subproblems, kept by the process that solves them, and when to interrupt a subproblem.
 
-A model is taken out while it is in use: whoever is given the same subproblem at the same time (a worker that was taken
-for dead) makes one of their own. A process may outlive many runs, so it keeps the models of the last few only. Every
-step on the dictionaries is atomic, so threads need no lock.
+A model is taken out while it is in use: if the same subproblem is solved twice at the same time (by a worker that was
+given up for lost), a second model is made. A process may outlive many runs, so it keeps the models of the last few
+only. Every step on the dictionaries is atomic, so threads need no lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _stops: dict[str, Stop] = {}  # of runs that were started in this process
 
 
 def begin_run(run: str, stop: Stop) -> None:
-    """Let the subproblems of a run that are solved in this process end when the run does."""
+    """Make the subproblems of a run that are solved in this process end when the run does."""
     _stops[run] = stop
 
 
@@ -29,12 +29,12 @@ def end_run(run: str) -> None:
 
 
 def stop_of(run: str, seconds: float) -> Stop:
-    """Return the stop of a run; elsewhere than in its own process there is only its deadline in ``seconds``."""
+    """Return the stop of a run; in another process than its own there is only its deadline in ``seconds``."""
     return _stops.get(run) or Stop(seconds)
 
 
 def take(run: str, number: int) -> Any:
-    """Take the warm model of a subproblem out; None if there is none here."""
+    """Remove and return the warm model of a subproblem; None if there is none."""
     return _models.pop((run, number), None)
 
 

@@ -1,4 +1,4 @@
-"""What the user named: one clear line when it is not there."""
+"""Paths that the user named, with one clear message if a file does not exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_there(path: str | PathLike[str]) -> bool:
-    """Return whether anything is at ``path``; nothing is where the name is one that no file can have."""
+    """Return whether ``path`` exists; False for a name that no file can have."""
     return os.path.exists(path)  # noqa: PTH110  Path.exists raises for a name that is too long
 
 

@@ -35,7 +35,7 @@ def read_pbf(path: str | PathLike[str], *, memory_limit: float | None = None) ->
     path
         The extract, for example from download.geofabrik.de.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     found = existing_file(path)
     node_ids, coordinates, segments = _read_segments(found, Allowance(path, memory_limit))

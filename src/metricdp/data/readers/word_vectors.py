@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-BYTES_PER_WORD = BYTES_PER_RECORD + 120  # it is also in a table with its line
+BYTES_PER_WORD = BYTES_PER_RECORD + 120  # a word is also in a dictionary with its line
 WORDS_AT_ONCE = 1024
-MAX_DIGITS = 1000  # of a count, however wrong: beyond 4,300 Python refuses
+MAX_DIGITS = 1000  # of a count in the first line: beyond 4,300 Python refuses to convert it
 
 
 def read_word_vectors(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
-    """Read words and their vectors from a text file, gzip or not.
+    """Read words and their vectors from a text file, plain or gzipped.
 
     Parameters
     ----------
     path
         One word per line, followed by its numbers, separated by spaces (GloVe). A first line with the number of words
-        and the dimension (word2vec, fastText) is checked and passed over.
+        and the dimension (word2vec, fastText) is checked and skipped.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     allowance = Allowance(path, memory_limit)
     line_of: dict[str, int] = {}

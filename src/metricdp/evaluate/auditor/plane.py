@@ -1,4 +1,4 @@
-"""The ground that points lie on: what is nearest, what is between and where cells end, on a sphere or in a space."""
+"""The geometry of points: nearest records, points between records and cell borders, on a sphere or in a space."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
-LARGEST_EXPONENT = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there
+LARGEST_EXPONENT = 32.0  # epsilon D beyond which a record bounds nothing: 1e-13 may grow to 1 there
 PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
 
 
@@ -82,10 +82,10 @@ class Block:
         return exponents
 
     def bounds(self, z: NDArray[np.float64], floor: float) -> Bounds:
-        """Return what the attached records' rows ``z``, shape (attached, K), allow the internal ones.
+        """Return the bounds on internal entries that the attached records' rows ``z``, shape (attached, K), imply.
 
         The solver's ``z`` may be below the floor of all probabilities by its tolerance, even below zero: what has to
-        be zero nearby would be forbidden far away, too.
+        be zero nearby would then be forbidden far away as well.
         """
         n, K = self.costs.shape
         if len(self.attached) == 0:

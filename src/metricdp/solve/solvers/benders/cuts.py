@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.blocks import Block, Bounds
 
 WEIGHTS = {"halo": 1.0, "optimality": 1.0, "feasibility": 0.0, "unit sum": 0.0}  # of w_l, by the kind of cut
-LARGEST_MULTIPLIER = 1e200  # times exp(64) it is still a number
+LARGEST_MULTIPLIER = 1e200  # its product with exp(64) is still finite
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Cut:
 
 
 def cut_from_rows(kind: str, block: Block, rows: Mapping[str, Any]) -> Cut:
-    """Return the cut that multipliers from outside this process give: a worker's or a file's, of which none is trusted.
+    """Return the cut from multipliers of a worker or a file, which are not trusted.
 
     ``rows`` are arrays ``tail``, ``head``, ``output`` and ``y``, records of the component. Only rows of the block
-    count, each with the exponent that is known here, and no multiplier is negative. So the cut is a true one, whoever
-    made the multipliers.
+    count, each with the exponent that is known here, and no multiplier is negative. So the cut is valid, whatever
+    the multipliers are.
     """
     if kind not in WEIGHTS:
         raise InputError(f"unknown kind of cut {kind!r:.50}: known are {', '.join(WEIGHTS)}")

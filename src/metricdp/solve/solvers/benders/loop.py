@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 VIOLATION_TOLERANCE = 1e-9  # relative to the scale of the losses
-PENALTY_FACTOR = 4.0
+PENALTY_FACTOR = 4.0  # by which the penalty of missed unit sums grows when no cut is new
 MASTER = -1  # in place of a block's number
 DIVIDED_FROM_RECORDS = 30  # records: smaller components are one small linear program
 
@@ -88,7 +88,7 @@ class Benders(Solver):
         return program_bytes(load)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
-        """Solve by blocks; as one linear program what the partition does not divide."""
+        """Solve by blocks; a component that the partition does not divide is one linear program."""
         if self.partition is None:
             return incumbent  # there was no time to divide anything
         block_of = self.partition.block_of[component.members]
@@ -117,11 +117,11 @@ class Benders(Solver):
                 if checkpoint is not None:
                     store(checkpoint, run, progress)
         except StoppedError:
-            pass  # while something was being built
+            pass  # during set-up
         except OutOfRoomError as error:
             progress.trouble, progress.is_out_of_room = str(error), True
         except InfeasibleError as error:
-            # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
+            # the paper's case C3; every true problem has a solution, so the LP solver's claim is wrong
             progress.trouble = f"the master: {error}"
         finally:
             end_run(run.name)
@@ -157,7 +157,7 @@ def _ended(progress: Progress, gap: float, stop: Stop) -> Ended:
 
 
 class Run:
-    """The master, the blocks and where the next step goes."""
+    """The master, the blocks and the position of the next step."""
 
     def __init__(
         self, component: Component, partition: Partition, options: BendersOptions, workers: Workers, stop: Stop
@@ -167,7 +167,7 @@ class Run:
         self.blocks = make_blocks(component, partition, stop)
         self.master = Master(component, partition, self.blocks, options, stop)
         self.penalty = options.penalty
-        self.is_damped = False  # the first step goes all the way
+        self.is_damped = False  # the first step uses the master's point
 
     def add_halos(self, progress: Progress, trace: Trace) -> None:
         """Compute the master's first cuts, and a first private matrix, from the blocks with their surroundings."""
@@ -175,7 +175,7 @@ class Run:
         def make(block: Block) -> Halo | str:
             try:
                 return solve_halo(self.component, block, self.options, self.stop)
-            except SolverError as error:  # a cut less: the blocks' own problems do not need it
+            except SolverError as error:  # one cut fewer: the blocks' own problems do not need it
                 return str(error)
 
         found = self.workers.run_here(make, self.blocks, self.stop) or []
@@ -192,7 +192,7 @@ class Run:
             self.is_damped = self.options.in_out < 1.0
 
     def iterate(self, progress: Progress, gap: float, trace: Trace) -> bool:
-        """Do one iteration; give False if it had to be broken off."""
+        """Do one iteration; return False if it was interrupted."""
         begin = time.perf_counter()
         point = self._solve_master(progress, gap)
         master_seconds = time.perf_counter() - begin
@@ -214,7 +214,7 @@ class Run:
             added = self._add_cuts(point, Z, answers)
         except OutOfRoomError:
             raise
-        except SolverError as error:  # without them there is no next step, but this one may have found something
+        except SolverError as error:  # there is no next step without them, but this one may have improved the bounds
             progress.trouble = f"the master: {error}"
             is_refused = True
         n_infeasible = self._note_feasible(answers, progress)
@@ -239,7 +239,7 @@ class Run:
         return not is_refused
 
     def _solve_master(self, progress: Progress, gap: float) -> MasterPoint | None:
-        """Solve the master, whose duals raise the lower bound; give None if the LP solver gives up."""
+        """Solve the master, whose duals raise the lower bound; return None if the LP solver fails."""
 
         def is_enough(proof: Proof) -> bool:
             self.prove(proof, progress)
@@ -249,7 +249,7 @@ class Run:
             return self.master.solve(self.stop, is_enough)
         except (InfeasibleError, OutOfRoomError):
             raise
-        except SolverError as error:  # what has been proved so far stands
+        except SolverError as error:  # the bounds proved so far remain valid
             progress.trouble = f"the master: {error}"
             return None
 
@@ -264,7 +264,7 @@ class Run:
         trace.add(stage="trouble", component=self.component.number, block=block, trouble=trouble)
 
     def _step(self, point: MasterPoint, progress: Progress) -> NDArray[np.float64]:
-        """Return the boundary to ask the blocks about: between the best private one and the master's."""
+        """Return the boundary at which to solve the blocks: between the best private one and the master's."""
         Z = point.Z.copy()
         if self.is_damped and progress.Z is not None:
             boundary, step = self.master.boundary, self.options.in_out
@@ -285,7 +285,7 @@ class Run:
         )
 
     def _add_cuts(self, point: MasterPoint, Z: NDArray[np.float64], answers: list[BlockAnswer]) -> int:
-        """Add the cuts that say something new at the master's point or at the point asked about."""
+        """Add the cuts that are violated at the master's point or at the point of the blocks."""
         small = VIOLATION_TOLERANCE * self.component.scale
         new, is_cut_off = [], False
         for answer in answers:
@@ -301,14 +301,14 @@ class Run:
         return len(new)
 
     def _known(self, block: int, cut: Cut, Z: NDArray[np.float64]) -> float:
-        """Return what the master's cuts already say of a block at ``Z``."""
+        """Return the bound on a block at ``Z`` from the master's present cuts."""
         if not cut.weight:
             return 0.0
         alone = float(self.blocks[block].costs.min(axis=1).sum())
         return max((c.value(Z) for c in self.master.cuts if c.weight and c.block == block), default=alone)
 
     def _note_feasible(self, answers: list[BlockAnswer], progress: Progress) -> int:
-        """Note since when each block has been feasible; give the number of those that are not."""
+        """Note since when each block has been feasible; return the number of those that are not."""
         count = 0
         for answer in answers:
             if answer.missed > UNIT_SUM_TOLERANCE:

@@ -66,7 +66,7 @@ class Master:
         self.scale = component.scale
         costs = component.costs[self.boundary]
         self.offset = costs.min(axis=1, keepdims=True) if self.n else np.zeros((0, 1))
-        # a block's loss is at least what its records would have alone
+        # a block's loss is at least that of its records without privacy
         alone = np.array([block.costs.min(axis=1).sum() for block in blocks]) / self.scale
         # and never more than twice its dearest rows: a boxed variable, so that the solver cannot claim "unbounded"
         dearest = np.array([block.costs.max(axis=1).sum() for block in blocks]) / self.scale
@@ -120,7 +120,7 @@ class Master:
         return block.attached, self.component.graph.subgraph(members).path_distances(place)[:, place]
 
     def add(self, cuts: list[Cut]) -> None:
-        """Add cuts; coefficients that the LP solver would drop are given away on the safe side."""
+        """Add cuts; coefficients that the LP solver would drop are moved into the constant, on the safe side."""
         columns, values, starts, lower, factors = [], [], [], [], []
         length = 0
         for cut in cuts:
@@ -148,7 +148,7 @@ class Master:
                 np.concatenate(columns).astype(np.int32),
                 np.concatenate(values),
             )
-            self.cuts += cuts  # those that the solver took
+            self.cuts += cuts  # those that the solver accepted
             self._cut_rows += range(self.program.n_rows - len(cuts), self.program.n_rows)
             self._cut_factors += factors
 
@@ -196,7 +196,7 @@ class Master:
 def _row_scale(row: NDArray[np.float64]) -> float:
     """Return a power of 2 that brings a row's coefficients around 1.
 
-    The solver scales the model it starts with, not rows that come later: unscaled cuts made hot starts stall.
+    The solver scales the initial model, not rows that are added later: unscaled cuts made hot starts stall.
     """
     size = np.abs(row[row != 0])
     if size.size == 0:

@@ -1,4 +1,4 @@
-"""Columns that are nearly optimal at once: kernels, plateaus and the constant column.
+"""Columns that are nearly optimal without iterations: kernels, plateaus and the constant column.
 
 A kernel ``v_j = exp(-epsilon D(., j))`` is the extreme column with its peak at record j, every mDP row as tight as it
 goes. A plateau has its peak on all records whose cheapest output it is. The constant column makes every master
@@ -24,7 +24,7 @@ RECORDS_AT_ONCE = 64  # records whose paths are searched for at once
 
 
 def kernel_columns(component: Component, stop: Stop) -> csr_array:
-    """Return one kernel per record, shape (n, n), sparse: a kernel ends where it falls below what a master can see."""
+    """Return one kernel per record, shape (n, n), sparse: truncated below the master's resolution."""
     graph, epsilon, n = component.graph, component.epsilon, component.n
     parts = []
     for start in range(0, n, RECORDS_AT_ONCE):

@@ -120,7 +120,7 @@ class Columns(Solver):
         except SolverError as trouble:  # the best matrix so far is private and its gap is known
             error = trouble
         except StoppedError:
-            pass  # while something was being built
+            pass  # during set-up
         finally:
             end_run(run.name)
         return Incumbent(
@@ -159,7 +159,7 @@ class Kernel(Solver):
         except SolverError as trouble:
             error = None if stop.is_due else trouble
         except StoppedError:
-            pass  # while something was being built
+            pass  # during set-up
         finally:
             end_run(run.name)
         ended = run.ended(progress, context.gap, error)

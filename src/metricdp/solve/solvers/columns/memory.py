@@ -70,7 +70,7 @@ def _columns(step: Stored, n: int, n_outputs: int) -> tuple[csr_array, Any]:
     data = array_of(step.arrays, "data", np.float64, indices.shape, low=NEGLIGIBLE_ENTRY, high=1.0)
     indptr = array_of(step.arrays, "indptr", np.int64, (len(outputs) + 1,), low=0, high=len(indices))
     if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise InputError("indptr must rise from 0 to the number of entries")
+        raise InputError("indptr must rise from 0 to the number of entries: solve again")
     columns = csr_array((data, indices, indptr), shape=(len(outputs), n))
     columns.sum_duplicates()
     return columns, outputs

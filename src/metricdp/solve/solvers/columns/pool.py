@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.component import Component
 
-NEGLIGIBLE_ENTRY = 1e-9  # entries below are left out of the master: the LP solver would drop them without a word
+NEGLIGIBLE_ENTRY = 1e-9  # smaller entries are left out of the master: the LP solver would drop them silently
 
 
 class ColumnPool:
@@ -31,7 +31,7 @@ class ColumnPool:
     def add(
         self, columns: NDArray[np.float64] | csr_array, outputs: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Add columns, attached to ``outputs`` or to the cheapest one each; give the places of the new ones."""
+        """Add columns, attached to ``outputs`` or to the cheapest one each; return the places of the new ones."""
         scaled = csr_array(columns)
         peaks = np.asarray(scaled.max(axis=1).todense()).ravel()
         keep = np.flatnonzero(peaks > 0)

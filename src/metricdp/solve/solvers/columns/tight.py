@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
 
 
-MAX_RECORDS = 1_000  # records: the systems are dense
+MAX_RECORDS = 1_000  # the systems are dense
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def _tight(component: Component) -> _Tight | None:
     try:
         weights = np.linalg.solve(kernels, np.ones(component.n))
         duals = np.linalg.solve(kernels.T, costs.min(axis=1))
-    except np.linalg.LinAlgError:  # records so near that their kernels agree
+    except np.linalg.LinAlgError:  # records so close that their kernels coincide
         return None
     if not (np.isfinite(duals).all() and (weights >= 0.0).all()):
         return None

@@ -1,4 +1,4 @@
-"""What the interior point method costs, in operations, known before it begins."""
+"""The cost of the interior point method in operations, known before it begins."""
 
 from __future__ import annotations
 

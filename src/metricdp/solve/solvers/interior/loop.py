@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
-SHORT_STEP, SHORT_STEPS = 1e-3, 3  # steps so short, so many in a row: floats allow no more
+SHORT_STEP, SHORT_STEPS = 1e-3, 3  # the step length, and how many in a row, at which float precision is exhausted
 
 
 @register
@@ -55,7 +55,7 @@ class Interior(Solver):
         return interior_bytes(load.n, load.sizes.n_outputs, load.n_pairs, load.factor_entries)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
-        """Follow the central path until the certified gap is reached, or floats allow no more."""
+        """Follow the central path until the certified gap is reached, or float precision is exhausted."""
         elimination = _refuse_if_too_large(component)
         _look_for_room(component, elimination, context)
         with threadpool_limits(1), ThreadPoolExecutor(context.workers.threads) as pool:
@@ -87,7 +87,7 @@ def _look_for_room(component: Component, elimination: Elimination, context: Cont
 
 
 class _Run:
-    """One component's point, the best that is proved of it, and when to look."""
+    """One component's point, its best proven bounds, and when to compute them."""
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class _Run:
         self.component, self.context = component, context
         self.system = System(component, elimination, pool)
         self.point = Point(self.system)
-        self.least = float(component.costs.min(axis=1).sum())  # was taken out of the costs
+        self.least = float(component.costs.min(axis=1).sum())  # subtracted from the costs
         self.bound, self.loss = incumbent.lower_bound, math.inf
         self.rows: NDArray[np.float64] | None = None
         self.known = incumbent
         self.best_multipliers, self.best_own_bound = self.point.Y, -math.inf
 
     def solve(self, options: InteriorOptions) -> Incumbent:
-        """Iterate until the gap is proved, time is out, or floats allow no more."""
+        """Iterate until the gap is proved, time is out, or float precision is exhausted."""
         iterations, short, ended = 0, 0, Ended.USED_UP
         while iterations < options.max_iterations:
             if self.context.stop.is_due:
@@ -146,7 +146,7 @@ class _Run:
                 length = self.point.advance(correctors)
             if not math.isfinite(self.point.loss + self.point.bound):
                 raise LinAlgError  # noqa: TRY301
-        except (LinAlgError, ValueError):  # a factor that does not exist, or numbers that are none
+        except (LinAlgError, ValueError):  # a factor that does not exist, or NaN
             self.point.Z, self.point.W, self.point.Y, self.point.u = before
             self.point.measure()
             return 0.0
@@ -155,7 +155,7 @@ class _Run:
         return length
 
     def _own_gap(self) -> float:
-        """Return the gap as the point's own objectives tell it, proved by nothing."""
+        """Return the gap between the point's own objectives, which is not proved."""
         scale = self.system.scale
         return relative_gap(self.least + scale * self.point.loss, self.least + scale * self.best_own_bound)
 
