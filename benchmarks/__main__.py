@@ -100,7 +100,7 @@ def parse() -> argparse.Namespace:
 
 
 def check_options(name: str, arguments: argparse.Namespace) -> None:
-    """Say so when an option has no effect on a benchmark: nobody should believe that it had."""
+    """Warn when an option has no effect on a benchmark."""
     given = {option for option in NARROWING if getattr(arguments, option) is not None}
     unused = given - USED[name if name in USED else "others"]
     if unused:

@@ -29,11 +29,11 @@ CONTESTANTS = (
     "columns",
     *(f"benders {name}" for name in methods.PARTITIONERS),
 )
-ALLOWED = 1.3
+ALLOWED_RATIO = 1.3
 CUT_OFF, CUT_OFF_AUTO, GRACE = 1.0, 4.0, 0.5  # a method gets so many times the best so far, and seconds on top
-AGAIN = 3.0  # times the limit, for those that had less time on the processor than would clear auto of a loss
-NEAR = 2.0  # contestants within so many times the best are run again
-LONG = 20.0  # seconds: what takes longer is run once, since its time on the processor varies little
+RETRY_FACTOR = 3.0  # times the limit, for those that had less time on the processor than would clear auto of a loss
+RERUN_RATIO = 2.0  # contestants within so many times the best are run again
+LONG_SECONDS = 20.0  # seconds: what takes longer is run once, since its time on the processor varies little
 
 
 @dataclass
@@ -79,15 +79,15 @@ def compare(
 ) -> dict[str, Any]:
     """Run all contestants on one instance; give the row of the table."""
     found, best, best_clock = _first_round(instance, contestants, gap=gap, limit=limit)
-    near = [name for name, runs in found.items() if runs.reached and runs.seconds <= NEAR * best]
+    near = [name for name, runs in found.items() if runs.reached and runs.seconds <= RERUN_RATIO * best]
     for name in undecided(found):  # once more, with time enough to tell on a busy machine
         found[name] = Runs()
-        run_once(instance, name, found[name], gap=gap, limit=min(limit, AGAIN * CUT_OFF * best_clock + GRACE))
+        run_once(instance, name, found[name], gap=gap, limit=min(limit, RETRY_FACTOR * CUT_OFF * best_clock + GRACE))
     singles = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
     first = min(singles, key=lambda name: singles[name], default="auto")
     # auto and the best single method are among them: one slow first call must not make auto look good
     again = [name for name in contestants if name in (*near, "auto", first)]
-    for _ in range(repetitions - 1) if best < min(limit, LONG) else ():
+    for _ in range(repetitions - 1) if best < min(limit, LONG_SECONDS) else ():
         for name in again:
             run_once(instance, name, found[name], gap=gap, limit=limit)
     winner, ratio = _winner(found)
@@ -111,7 +111,7 @@ def _first_round(
 
 
 def _winner(found: dict[str, Runs]) -> tuple[str | None, float | None]:
-    """Give the best single method, and how many times its seconds auto took."""
+    """Return the best single method, and how many times its seconds auto took."""
     reached = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
     if not reached and found["auto"].reached:  # all that is known of the others is how long they did not take
         cut_off = [runs.seconds for name, runs in found.items() if name != "auto" and runs.is_cut_off]
@@ -140,7 +140,7 @@ def _features(instance: Instance) -> dict[str, Any]:
 
 def undecided(found: dict[str, Runs]) -> list[str]:
     """Methods that the limit stopped before they had the time, on the processor, that would clear auto of a loss."""
-    needed = found["auto"].seconds / ALLOWED
+    needed = found["auto"].seconds / ALLOWED_RATIO
     return [name for name, runs in found.items() if name != "auto" and runs.is_cut_off and runs.seconds < needed]
 
 
@@ -158,10 +158,10 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def verdict(row: dict[str, Any]) -> str:
-    """Give "met", "slower", "undecided" (a rival had too little time) or "unsolved" (nobody reached the gap)."""
+    """Return "met", "slower", "undecided" (a rival had too little time) or "unsolved" (nobody reached the gap)."""
     if row["winner"] is None:
         return "unsolved"
-    if row["ratio"] is None or row["ratio"] > ALLOWED:
+    if row["ratio"] is None or row["ratio"] > ALLOWED_RATIO:
         return "slower"
     return "undecided" if row["undecided"] else "met"
 
@@ -184,7 +184,7 @@ def losses(rows: list[dict[str, Any]]) -> list[str]:
     unsolved = sum(verdict(row) == "unsolved" for row in rows)
     share = f"{met} of {len(rows) - unsolved} comparisons" + (f"; nobody solved {unsolved} more" if unsolved else "")
     rivals = ", ".join(dict.fromkeys(name for row in rows for name in row["methods"] if name != "auto"))
-    return [*lines, f"- auto took at most {ALLOWED} times the best of {rivals} in {share}"]
+    return [*lines, f"- auto took at most {ALLOWED_RATIO} times the best of {rivals} in {share}"]
 
 
 def _where(row: dict[str, Any]) -> str:
@@ -233,4 +233,4 @@ def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> 
     if not rows:
         raise SystemExit("no instance is left to compare: choose other --datasets, --sizes or --exponents")
     print("\n".join(losses(rows)))
-    return {"allowed": ALLOWED, "rows": rows, "markdown": markdown(rows)}
+    return {"allowed": ALLOWED_RATIO, "rows": rows, "markdown": markdown(rows)}

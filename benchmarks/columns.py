@@ -44,7 +44,7 @@ def run() -> dict:
         ours.append(row(name, epsilon, gap, "columns", mdp.solve(problem, method="columns", gap=gap, time_limit=LIMIT)))
         mean = sum(r["seconds"] for r in ours) / len(ours)
         best = min((r["seconds"] for r in peers if r["reached"]), default=None)
-        against = f"{best / mean:.1f} times sooner than HiGHS's best" if best else f"HiGHS: not in {LIMIT:g} s"
+        against = f"{best / mean:.1f} times faster than HiGHS's best" if best else f"HiGHS: not in {LIMIT:g} s"
         print(f"epsilon {epsilon:g}: columns in {mean:.2f} s (mean of before and after), {against}", flush=True)
         rows += ours + peers
     name, problem = rome_or_gothenburg(epsilon=2.0)

@@ -24,7 +24,7 @@ INSTANCES = (
     Case("", "words", 2_000, 100, 4.0, 1.0),
     Case("", "words", 1_000, 1_000, 4.0, 1.0),
 )
-LIMITS = (1.0, 4.0, 20.0, 60.0)  # seconds
+LIMITS_SECONDS = (1.0, 4.0, 20.0, 60.0)  # seconds
 ROME, ROME_METHODS, ROME_LIMITS = Case("", "rome", 43_160, 100, 2.0, 2.0), ("first-order", "auto"), (4.0, 60.0)
 
 
@@ -37,7 +37,7 @@ def run() -> dict[str, Any]:
     wanted = [float(word) for word in os.environ.get("METRICDP_BENCH_LIMITS", "").split()]
     cases = [
         replace(instance, method=method, limit=limit)
-        for limit in wanted or LIMITS
+        for limit in wanted or LIMITS_SECONDS
         for instance in INSTANCES
         for method in METHODS
     ]

@@ -2,9 +2,9 @@
 
 - ``PREDICTED``: first-order iterations, and ``auto`` where it takes them. The model is at most 25 % above the peak and
   never below it.
-- ``FREE``: linear programs without a limit. What is counted is the least that they take; how many mDP rows come in
-  nobody knows before.
-- ``CAPPED``: the same with a limit that they would exceed. The peak is never above the limit, and near it.
+- ``UNLIMITED_CASES``: linear programs without a limit. The model is the least that they take: how many mDP rows are
+  added cannot be known in advance.
+- ``LIMITED_CASES``: the same with a limit that they would exceed. The peak is near the limit and never above it.
 
 Constants were set on Gothenburg with seed 0; ``judged`` says of a case that it is another one.
 """
@@ -18,48 +18,48 @@ from benchmarks.alone import Case, run_alone
 from benchmarks.instances import rome_nodes
 from benchmarks.tables import table
 
-STEPS = 60  # first-order steps after which all arrays are there, and a last repair
-EXTENDED = 1_700  # after which edges have come in three times
-ROUGH = 0.2  # the gap: repairs are short then
-SMALL = (
-    Case("first-order", "words", 1_000, 1_000, 4.0, 1.0, gap=ROUGH, max_iterations=STEPS),
-    Case("first-order", "gothenburg", 1_500, 800, 1.0, 5.0, gap=ROUGH, max_iterations=STEPS),
-    Case("auto", "gothenburg", 6_239, 50, 2.0, 10.0, gap=ROUGH, max_iterations=STEPS),
-    Case("interior", "gothenburg", 500, 300, 1.0, 5.0, gap=ROUGH),
+N_STEPS = 60  # first-order steps after which all arrays are there, and a last repair
+EXTENDED_STEPS = 1_700  # after which edges have come in three times
+ROUGH_GAP = 0.2  # the gap: repairs are short then
+SMALL_CASES = (
+    Case("first-order", "words", 1_000, 1_000, 4.0, 1.0, gap=ROUGH_GAP, max_iterations=N_STEPS),
+    Case("first-order", "gothenburg", 1_500, 800, 1.0, 5.0, gap=ROUGH_GAP, max_iterations=N_STEPS),
+    Case("auto", "gothenburg", 6_239, 50, 2.0, 10.0, gap=ROUGH_GAP, max_iterations=N_STEPS),
+    Case("interior", "gothenburg", 500, 300, 1.0, 5.0, gap=ROUGH_GAP),
 )
-LARGE = (
-    Case("interior", "gothenburg", 1_500, 100, 1.0, 5.0, gap=ROUGH),
-    Case("interior", "words", 500, 200, 5.0, 1.0, gap=ROUGH, seed=1),
-    Case("interior", "gaussian", 500, 300, 2.0, 1.0, gap=ROUGH, seed=1),
-    Case("first-order", "gothenburg", 1_500, 1_500, 1.0, 5.0, gap=ROUGH, max_iterations=STEPS),
-    Case("first-order", "gothenburg", 3_000, 48, 1.0, 2.0, gap=0.003, max_iterations=EXTENDED),
-    Case("first-order", "gaussian", 3_000, 48, 2.0, 2.0, gap=0.003, max_iterations=EXTENDED, seed=1),
-    Case("first-order", "gothenburg", 2_000, 1_000, 1.0, 5.0, gap=0.01, max_iterations=STEPS),
-    Case("auto", "gothenburg", 6_239, 100, 2.0, 10.0, gap=0.01, max_iterations=STEPS),
-    Case("first-order", "words", 2_000, 2_000, 4.0, 1.0, gap=0.01, max_iterations=STEPS),
-    Case("auto", "words", 2_000, 2_000, 5.0, 1.0, gap=0.01, max_iterations=STEPS),
-    Case("first-order", "gaussian", 2_000, 1_000, 2.0, 1.0, gap=0.002, max_iterations=STEPS, seed=1),
-    Case("first-order", "gaussian", 4_000, 1_000, 2.0, 1.0, max_iterations=STEPS),
+LARGE_CASES = (
+    Case("interior", "gothenburg", 1_500, 100, 1.0, 5.0, gap=ROUGH_GAP),
+    Case("interior", "words", 500, 200, 5.0, 1.0, gap=ROUGH_GAP, seed=1),
+    Case("interior", "gaussian", 500, 300, 2.0, 1.0, gap=ROUGH_GAP, seed=1),
+    Case("first-order", "gothenburg", 1_500, 1_500, 1.0, 5.0, gap=ROUGH_GAP, max_iterations=N_STEPS),
+    Case("first-order", "gothenburg", 3_000, 48, 1.0, 2.0, gap=0.003, max_iterations=EXTENDED_STEPS),
+    Case("first-order", "gaussian", 3_000, 48, 2.0, 2.0, gap=0.003, max_iterations=EXTENDED_STEPS, seed=1),
+    Case("first-order", "gothenburg", 2_000, 1_000, 1.0, 5.0, gap=0.01, max_iterations=N_STEPS),
+    Case("auto", "gothenburg", 6_239, 100, 2.0, 10.0, gap=0.01, max_iterations=N_STEPS),
+    Case("first-order", "words", 2_000, 2_000, 4.0, 1.0, gap=0.01, max_iterations=N_STEPS),
+    Case("auto", "words", 2_000, 2_000, 5.0, 1.0, gap=0.01, max_iterations=N_STEPS),
+    Case("first-order", "gaussian", 2_000, 1_000, 2.0, 1.0, gap=0.002, max_iterations=N_STEPS, seed=1),
+    Case("first-order", "gaussian", 4_000, 1_000, 2.0, 1.0, max_iterations=N_STEPS),
 )
-ROME = (
-    Case("first-order", "rome", 43_160, 100, 2.0, 10.0, gap=0.005, max_iterations=STEPS),
+ROME_CASES = (
+    Case("first-order", "rome", 43_160, 100, 2.0, 10.0, gap=0.005, max_iterations=N_STEPS),
     Case("first-order", "rome", 43_160, 100, 2.0, 2.0, gap=0.01, limit=600.0),
 )
-FREE = (
+UNLIMITED_CASES = (
     Case("direct", "gothenburg", 500, 100, 1.0, 10.0, limit=120.0),
     Case("direct", "words", 500, 500, 4.0, 2.0, limit=120.0, seed=1),
     Case("columns", "gothenburg", 500, 100, 1.0, 10.0, limit=120.0),
     Case("kernel", "gothenburg", 400, 400, 1.0, 10.0, limit=120.0),
     Case("benders", "gothenburg", 500, 100, 1.0, 10.0, limit=120.0),
 )
-LIMITS = (0.31, 0.335, 0.29, 0.385, 0.305)  # gigabytes
-CAPPED = tuple(replace(case, memory_limit=limit) for case, limit in zip(FREE, LIMITS, strict=True))
+LIMITS_GB = (0.31, 0.335, 0.29, 0.385, 0.305)  # gigabytes
+LIMITED_CASES = tuple(replace(case, memory_limit=limit) for case, limit in zip(UNLIMITED_CASES, LIMITS_GB, strict=True))
 
 
 def run() -> dict[str, Any]:
-    predicted = SMALL + LARGE + (ROME if rome_nodes() is not None else ())
+    predicted = SMALL_CASES + LARGE_CASES + (ROME_CASES if rome_nodes() is not None else ())
     rows = []
-    for kind, cases in (("prediction", predicted), ("least", FREE), ("limit", CAPPED)):
+    for kind, cases in (("prediction", predicted), ("least", UNLIMITED_CASES), ("limit", LIMITED_CASES)):
         for case in cases:
             found = run_alone(case)
             if kind == "limit" and "failed" not in found:

@@ -174,5 +174,5 @@ PEERS: dict[str, Callable[[Program, float | None], Answer]] = {
     "CVXPY Clarabel": clarabel,
     "libqif": qif,
 }
-ITERATIVE = ("HiGHS PDLP", "OR-tools PDLP")  # their tolerance follows from the gap; the others have one accuracy
+ITERATIVE_PEERS = ("HiGHS PDLP", "OR-tools PDLP")  # their tolerance follows from the gap; the others have one accuracy
 TOLERANCE_PER_GAP = 1e-2

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-START_UP = 90.0  # seconds that imports, first calls and drawing the instance may take: they are not timed
-POLL = 0.05
+START_UP_SECONDS = 90.0  # seconds that imports, first calls and drawing the instance may take: they are not timed
+POLL_SECONDS = 0.05
 
 
 def held_mb(process: int | str = "self", *, field: str = "VmRSS") -> float:
@@ -68,7 +68,7 @@ def _wait(process: subprocess.Popen, started: Path, limit: float) -> tuple[bool,
 
     The limit counts from when the solver begins, for peers as for ours.
     """
-    deadline, memory, has_started = time.monotonic() + START_UP, 0.0, False
+    deadline, memory, has_started = time.monotonic() + START_UP_SECONDS, 0.0, False
     while process.poll() is None:
         if not has_started and started.exists():
             deadline, has_started = time.monotonic() + limit, True
@@ -78,5 +78,5 @@ def _wait(process: subprocess.Popen, started: Path, limit: float) -> tuple[bool,
             process.kill()
             process.wait()
             return True, memory
-        time.sleep(POLL)
+        time.sleep(POLL_SECONDS)
     return False, memory

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from benchmarks.registry import Keep, Registry
 
-DRAWS = 1_000_000
-COPIED = 8_000_000  # floats
+N_DRAWS = 1_000_000
+COPIED_FLOATS = 8_000_000  # floats
 
 
 def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:  # noqa: ARG001  (the others' signature)
@@ -34,8 +34,8 @@ def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> 
     table_, graph = mechanism.table, problem.graph
     noisy = mechanism.probabilities * np.random.default_rng(seed).uniform(0.999, 1.001, table_.shape)
     steps = cumulative(table_)
-    rows = np.random.default_rng(seed).integers(0, len(table_), DRAWS)
-    buffer, target = np.ones(COPIED), np.zeros(COPIED)  # both touched: no page is new when it is timed
+    rows = np.random.default_rng(seed).integers(0, len(table_), N_DRAWS)
+    buffer, target = np.ones(COPIED_FLOATS), np.zeros(COPIED_FLOATS)  # both touched: no page is new when it is timed
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mechanism.mdp"
         mechanism.save(file)
@@ -46,7 +46,7 @@ def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> 
                 2 * graph.n_pairs * table_.shape[1] * 8,
                 lambda: check_privacy(table_, graph.pairs, graph.distances, problem.epsilon),
             ),
-            "sample": (DRAWS * table_.shape[1] * 8, lambda: draw(steps, rows)),
+            "sample": (N_DRAWS * table_.shape[1] * 8, lambda: draw(steps, rows)),
             "load": (file.stat().st_size, lambda: mdp.load(file)),
         }
         timings = interleaved({name: call for name, (_, call) in contestants.items()}, rounds=registry.repetitions)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Keep = Callable[[list[dict[str, Any]]], None]  # saves rows as they come: hours of work survive an interruption
 
 GAPS = (0.01, 0.001, 0.0001)
-CITY = 1_000_000  # records times outputs
+CITY_ENTRIES = 1_000_000  # records times outputs
 QIF_UP_TO = 1_000  # records times outputs: beyond it libqif's callbacks and dense rows take hours
 
 
@@ -46,7 +46,7 @@ class Registry:
 
     def ours_of(self, instance: Instance) -> tuple[str, ...]:
         """Our methods that an instance is for: a whole city is not for those that form linear programs."""
-        is_city = instance.n * instance.n_outputs > CITY
+        is_city = instance.n * instance.n_outputs > CITY_ENTRIES
         return tuple(name for name in self.ours if not is_city or name in ("auto", "first-order"))
 
     def peers_of(self, instance: Instance) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.judge import judge, warm_up
 from benchmarks.methods import METHODS
-from benchmarks.peers import ITERATIVE, TOLERANCE_PER_GAP
+from benchmarks.peers import ITERATIVE_PEERS, TOLERANCE_PER_GAP
 from benchmarks.processes import run_task
 from metricdp.mechanism.mechanism import relative_gap
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS, BYTES_PER_ROW = 2e8, 40  # of the whole linear program: two entries of 12 bytes, and its bounds
-FINISH = 120.0  # seconds: ours keep the limit themselves, and then repair and certify what they have
+FINISH_SECONDS = 120.0  # seconds: ours keep the limit themselves, and then repair and certify what they have
 
 
 @dataclass
@@ -108,7 +108,7 @@ def run_instance(
     warm_up()
     outcomes = [Outcome(instance.name, name, gap, is_peer=False) for name in ours for gap in gaps]
     for name in peers:
-        wanted = gaps if name in ITERATIVE else gaps[:1]  # one accuracy: one run stands for all gaps
+        wanted = gaps if name in ITERATIVE_PEERS else gaps[:1]  # one accuracy: one run stands for all gaps
         outcomes += [Outcome(instance.name, name, gap, is_peer=True) for gap in wanted]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -144,7 +144,7 @@ def _share_bound(outcomes: list[Outcome]) -> None:
 def _credit_finer_runs(outcomes: list[Outcome]) -> None:
     """Let an iterative peer that missed a gap have its own run at a finer tolerance that reached it."""
     for outcome in outcomes:
-        if outcome.is_peer and outcome.method in ITERATIVE and not outcome.is_reached:
+        if outcome.is_peer and outcome.method in ITERATIVE_PEERS and not outcome.is_reached:
             finer = [
                 Outcome(o.instance, o.method, outcome.gap, True, o.answers, o.best_bound)
                 for o in outcomes
@@ -156,7 +156,7 @@ def _credit_finer_runs(outcomes: list[Outcome]) -> None:
 
 
 def _stands_for_all(outcome: Outcome) -> bool:
-    return outcome.is_peer and outcome.method not in ITERATIVE
+    return outcome.is_peer and outcome.method not in ITERATIVE_PEERS
 
 
 def _for_gap(outcome: Outcome, gap: float) -> Outcome:
@@ -168,7 +168,7 @@ def _own(outcome: Outcome, instance: Instance, limit: float, *, profile: bool) -
         raise ValueError(f"unknown method {outcome.method!r}: choose one of {', '.join(METHODS)}")
     task = {"kind": "ours", "method": outcome.method, "instance": asdict(instance), "gap": outcome.gap}
     task |= {"limit": limit, "profile": profile}
-    answer = run_task(task, limit=limit + FINISH)
+    answer = run_task(task, limit=limit + FINISH_SECONDS)
     return answer | {"is_cut_off": answer.get("seconds", 0.0) >= limit}
 
 
@@ -178,7 +178,7 @@ def _peer(outcome: Outcome, place: Path, problem: Problem, limit: float) -> dict
         return {"failed": f"{rows:.1e} rows, at least {rows * BYTES_PER_ROW / 1e9:.0f} GB: not tried"}
     matrix = place / "answer.npz"
     matrix.unlink(missing_ok=True)
-    tolerance = outcome.gap * TOLERANCE_PER_GAP if outcome.method in ITERATIVE else None
+    tolerance = outcome.gap * TOLERANCE_PER_GAP if outcome.method in ITERATIVE_PEERS else None
     task = {"kind": "peer", "method": outcome.method, "problem": str(place / "problem.npz")}
     answer = run_task(task | {"matrix": str(matrix), "tolerance": tolerance}, limit=limit)
     if "seconds" not in answer:

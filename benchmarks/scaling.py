@@ -32,12 +32,12 @@ CITY = (
     (43160, 5.0, 0.01),
     (43160, 2.0, 0.01),
 )
-STRONG = (2.0, 1.0, 0.5)
+STRONG_EPSILONS = (2.0, 1.0, 0.5)
 STRONG_GAPS = {"1 %": 0.01, "0.1 %": 0.001}
 
 
 def limit(seconds: float) -> float:
-    """Give a time limit that METRICDP_BENCH_LIMIT can make shorter."""
+    """Return a time limit that METRICDP_BENCH_LIMIT can make shorter."""
     return min(seconds, float(os.environ.get("METRICDP_BENCH_LIMIT", seconds)))
 
 
@@ -166,7 +166,7 @@ def strong() -> dict:
     """
     most = limit(300.0)
     rows: dict[str, dict] = {}
-    for epsilon in STRONG:
+    for epsilon in STRONG_EPSILONS:
         name, problem = rome_or_gothenburg(epsilon=epsilon)
         mdp.solve(problem, method="first-order", gap=0.1, time_limit=most)  # compiled code is loaded
         own: dict[str, list[float]] = {label: [] for label in STRONG_GAPS}
@@ -188,7 +188,7 @@ def strong() -> dict:
             print(
                 f"  first-order {label} in {median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
                 + (
-                    f"{times} sooner than the best of HiGHS"
+                    f"{times} faster than the best of HiGHS"
                     if reached
                     else f"which none of HiGHS reached in {times} it"
                 ),

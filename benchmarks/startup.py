@@ -13,14 +13,14 @@ import sys
 import tempfile
 
 REPETITIONS = 5
-SOLVE = (
+SOLVE_PROGRAM = (
     "import metricdp as mdp; "
     "problem = mdp.Problem(mdp.data.road('gothenburg', n={n}, seed=0), epsilon=10.0, eta=1.5, outputs={k}, seed=0); "
     "mdp.solve(problem, gap={gap})"
 )
-DEMO, LARGER = SOLVE.format(n=300, k=50, gap=1e-4), SOLVE.format(n=500, k=100, gap=0.01)
+DEMO, LARGER = SOLVE_PROGRAM.format(n=300, k=50, gap=1e-4), SOLVE_PROGRAM.format(n=500, k=100, gap=0.01)
 # name: what Python runs, and whether compiled code is there already
-MEASURED = {
+MEASURED_COMMANDS = {
     "python": (["-c", "pass"], True),
     "import metricdp": (["-c", "import metricdp"], True),
     "metricdp --help": (["-m", "metricdp", "--help"], True),
@@ -32,13 +32,13 @@ MEASURED = {
 
 
 def run() -> dict:
-    seconds: dict[str, list[float]] = {name: [] for name in MEASURED}
+    seconds: dict[str, list[float]] = {name: [] for name in MEASURED_COMMANDS}
     with tempfile.TemporaryDirectory() as kept:
-        for words, is_warm in MEASURED.values():  # once, uncounted, so that warm is warm
+        for words, is_warm in MEASURED_COMMANDS.values():  # once, uncounted, so that warm is warm
             if is_warm:
                 processor_seconds(words, kept)
         for repetition in range(REPETITIONS):
-            for name, (words, is_warm) in MEASURED.items():
+            for name, (words, is_warm) in MEASURED_COMMANDS.items():
                 with tempfile.TemporaryDirectory() as fresh:
                     seconds[name].append(processor_seconds(words, kept if is_warm else fresh))
             print(repetition + 1, {name: round(values[-1], 2) for name, values in seconds.items()}, flush=True)

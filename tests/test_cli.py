@@ -472,7 +472,7 @@ def test_perturb_needs_known_ids_and_one_way_of_input(run):
     run("solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "-o", "g.mdp")
     assert run("perturb", "g.mdp", "nobody")[::2] == (
         2,
-        "error: id 1 of 1 is no record of this mechanism: use one of its record ids\n",
+        "error: id 1 of 1 is not a record of this mechanism: use one of its record ids\n",
     )
     assert run("perturb", "g.mdp")[0] == 2
     assert run("perturb", "g.mdp", "r00c00", "--input", "x.csv", "--output", "y.csv")[0] == 2

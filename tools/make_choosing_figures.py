@@ -34,7 +34,7 @@ COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def kilometres(records: mdp.Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give latitudes and longitudes as kilometres east and north of the records' south-west corner."""
+    """Return latitudes and longitudes as kilometres east and north of the records' south-west corner."""
     corner = records.coordinates.min(axis=0)
     degree = math.pi / 180.0 * EARTH_RADIUS_KM
     north, east = ((points - corner) * degree).T
@@ -42,7 +42,7 @@ def kilometres(records: mdp.Records, points: NDArray[np.float64]) -> NDArray[np.
 
 
 def problem_at(epsilon: float, eta: float = ETA) -> mdp.Problem:
-    """Give the one problem of all pictures at another epsilon or eta."""
+    """Return the one problem of all pictures at another epsilon or eta."""
     records = mdp.data.road("gothenburg", n=N, seed=0)
     return mdp.Problem(records, epsilon=epsilon, eta=eta, outputs=OUTPUTS, loss="distance")
 

@@ -31,7 +31,7 @@ MILLIMETRES_PER_KM = 1_000_000
 
 
 def read_network(package: Path) -> dict[str, Any]:
-    """Give the GeoJSON document inside the npm package."""
+    """Return the GeoJSON document inside the npm package."""
     with tarfile.open(package) as archive:
         member = archive.extractfile(MEMBER)
         if member is None:
@@ -40,7 +40,7 @@ def read_network(package: Path) -> dict[str, Any]:
 
 
 def drawn_lines(network: dict[str, Any]) -> list[np.ndarray]:
-    """Give the points of each drivable street as whole 1e-7 degrees (latitude, longitude)."""
+    """Return the points of each drivable street as whole 1e-7 degrees (latitude, longitude)."""
     return [
         np.rint(np.array(feature["geometry"]["coordinates"])[:, ::-1] * UNITS_PER_DEGREE).astype(np.int64)
         for feature in network["features"]

@@ -30,7 +30,7 @@ TITLES = {
 
 
 def colours_of(partition: Partition) -> list[str]:
-    """Give each block a colour that no block near it has."""
+    """Return a colour for each block that no block near it has."""
     near: list[set[int]] = [set() for _ in range(partition.n_blocks)]
     for a, b in partition.block_of[partition.graph.pairs[partition.cut_edges]].tolist():
         near[a].add(b)

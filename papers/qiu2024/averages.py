@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
     from papers.qiu2024.published import Figure
 
-WIDE = 1.96
+SPREAD_FACTOR = 1.96
 
 
 def mean_spread(values: Sequence[float]) -> Figure:
-    """Give the mean and 1.96 standard deviations (0 for a single value).
+    """Return the mean and 1.96 standard deviations (0 for a single value).
 
     Examples
     --------
     >>> mean_spread([1.0, 3.0])
     (2.0, 2.7718585822512662)
     """
-    return fmean(values), WIDE * stdev(values) if len(values) > 1 else 0.0
+    return fmean(values), SPREAD_FACTOR * stdev(values) if len(values) > 1 else 0.0
 
 
 def shown(figure: Figure | None, *, missing: str = "–", decimals: int | None = None) -> str:
-    """Give a mean with its spread in as many digits as it deserves, or with ``decimals``.
+    """Return a mean with its spread in as many digits as it deserves, or with ``decimals``.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def shown(figure: Figure | None, *, missing: str = "–", decimals: int | None =
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Give Pearson's coefficient; None where one side does not vary or there are fewer than three points.
+    """Return Pearson's coefficient; None where one side does not vary or there are fewer than three points.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Give a Markdown table.
+    """Return a Markdown table.
 
     Examples
     --------
@@ -80,5 +80,5 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def beside(ours: str, paper: str | None) -> str:
-    """Give our figure with the paper's in brackets."""
+    """Return our figure with the paper's in brackets."""
     return ours if paper is None else f"{ours} ({paper})"

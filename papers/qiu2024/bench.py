@@ -72,7 +72,7 @@ class Bench:
             self.tell(f"[{number}/{len(todo)}] {task.title}: {answer['task_seconds']:.1f} s, {guess}")
 
     def answer(self, task: Task) -> dict[str, Any]:
-        """Give what a finished task found."""
+        """Return what a finished task found."""
         return self._answers[task]
 
 
@@ -150,7 +150,7 @@ def open_folder(out: Path) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Give what the times depend on."""
+    """Return what the times depend on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "metricdp": __version__,

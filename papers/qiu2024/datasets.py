@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from metricdp.data import Records
 
-POOL = 2_000  # the paper draws words and vectors from so many
+POOL_SIZE = 2_000  # the paper draws words and vectors from so many
 SYNTHETIC_SCALE = 4.0  # standard deviation; the paper does not say, its published code has 4
-PUBLISHED_CELL = 1.5  # km; the paper says 1 km, its published code has 1.5
-REFERENCE = 500  # records at which the paper's eta is meant
+PUBLISHED_CELL_KM = 1.5  # km; the paper says 1 km, its published code has 1.5
+REFERENCE_RECORDS = 500  # records at which the paper's eta is meant
 ETA = {"grid": 2.0, "text": WORDS_ETA, "synthetic": 2.0}
 GOTHENBURG_ETA, ROAD_ETA = 0.7, 2.0  # km: Gothenburg is smaller, 0.7 km gives as many neighbours as 2 km in Rome
 # with fewer records eta grows, so that a record keeps about as many neighbours: the dimension in which it grows
@@ -80,19 +80,19 @@ class Datasets:
         return self.road_name.rsplit(" ", 1)[0]
 
     def eta(self, dataset: str, n: int) -> float:
-        """Give the neighbour distance of a dataset with ``n`` records."""
+        """Return the neighbour distance of a dataset with ``n`` records."""
         if dataset.startswith("grid"):
             return ETA["grid"]
         family = dataset.removesuffix(ONE_DESTINATION)
         at_reference = ETA.get(family, GOTHENBURG_ETA if self.data is None else ROAD_ETA)
-        return at_reference * max(1.0, REFERENCE / n) ** (1.0 / DIMENSION[family])
+        return at_reference * max(1.0, REFERENCE_RECORDS / n) ** (1.0 / DIMENSION[family])
 
     def largest(self, dataset: str) -> float:
-        """Give how many records a dataset can have at most."""
-        return {"road": float(self._places.n), "text": float(POOL)}.get(dataset, math.inf)
+        """Return how many records a dataset can have at most."""
+        return {"road": float(self._places.n), "text": float(POOL_SIZE)}.get(dataset, math.inf)
 
     def problem(self, dataset: str, *, n: int, outputs: int, instance: int, epsilon: float) -> Problem:
-        """Give one instance; ``instance`` is the seed of every draw."""
+        """Return one instance; ``instance`` is the seed of every draw."""
         key = (dataset, n, outputs, instance)
         if key not in self._made:
             self._made.clear()  # tasks come instance by instance
@@ -113,18 +113,18 @@ class Datasets:
                 records = self._places.sample(n, seed=instance)
         elif dataset.startswith("grid"):
             rows, columns = map_shape(n)
-            records = grid(rows, columns, cell=PUBLISHED_CELL if dataset.endswith("1.5") else 1.0)
+            records = grid(rows, columns, cell=PUBLISHED_CELL_KM if dataset.endswith("1.5") else 1.0)
         elif dataset == "text":
             records, loss = words(n=n, seed=instance), "distance"
         else:
-            records, loss = gaussian(max(n, POOL), scale=SYNTHETIC_SCALE).sample(n, seed=instance), "distance"
+            records, loss = gaussian(max(n, POOL_SIZE), scale=SYNTHETIC_SCALE).sample(n, seed=instance), "distance"
         return Problem(
             records, epsilon=epsilon, eta=eta, outputs=chosen, loss=loss, destinations=destinations, seed=instance
         )
 
 
 def map_shape(n: int) -> tuple[int, int]:
-    """Give the rows and columns of the grid map with ``n`` cells that is nearest to a square.
+    """Return the rows and columns of the grid map with ``n`` cells that is nearest to a square.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from metricdp.data.writing import write_whole
 from papers.qiu2024.bench import machine
-from papers.qiu2024.datasets import REFERENCE
+from papers.qiu2024.datasets import REFERENCE_RECORDS
 from papers.qiu2024.figures import rendered
 from papers.qiu2024.store import to_json
 
@@ -92,9 +92,11 @@ class Experiment:
 
 
 def describe(bench: Bench) -> str:
-    """Give the settings in a sentence."""
+    """Return the settings in a sentence."""
     scale = bench.scale
-    smaller = "" if scale.records == REFERENCE else f" **The paper's figures are for {REFERENCE} records.**"
+    smaller = (
+        "" if scale.records == REFERENCE_RECORDS else f" **The paper's figures are for {REFERENCE_RECORDS} records.**"
+    )
     return (
         f"{scale.name.capitalize()} run: {scale.records:,} records, {scale.outputs} outputs, {scale.blocks} blocks, "
         f"{scale.instances} instance{'s' if scale.instances > 1 else ''}, mean ± 1.96 standard deviations; epsilon 10 "

@@ -30,7 +30,7 @@ class Subproblem:
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give the plain form with the default budget and all partitioners, and with a stronger one."""
+    """Return the plain form with the default budget and all partitioners, and with a stronger one."""
     return [*decompose_tasks(bench, "plain"), *_stronger(bench)]
 
 
@@ -43,7 +43,7 @@ def _stronger(bench: Bench) -> list[Task]:
 
 
 def subproblems(bench: Bench, dataset: str, epsilon: float) -> list[Subproblem]:
-    """Give all subproblems of the runs of a dataset."""
+    """Return all subproblems of the runs of a dataset."""
     wanted = [task for task in tasks(bench) if task["dataset"] == dataset and task["epsilon"] == epsilon]
     return [
         Subproblem(task["method"], size, attached, since + 1 if since >= 0 else None)

@@ -24,7 +24,7 @@ CURVES = {
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give every dataset, instance and number of blocks."""
+    """Return every dataset, instance and number of blocks."""
     return [
         size_task(bench, dataset, METHOD, instance, n_blocks)
         for dataset in DATASETS

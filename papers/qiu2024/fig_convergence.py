@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give the first instance by every partitioner, in both forms."""
+    """Return the first instance by every partitioner, in both forms."""
     return [
         decompose_task(bench, dataset, method, preset, 0)
         for dataset in DATASETS
@@ -27,7 +27,7 @@ def tasks(bench: Bench) -> list[Task]:
 
 
 def largest_component_steps(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the iterations of the largest component that was decomposed."""
+    """Return the iterations of the largest component that was decomposed."""
     if not answer["blocks"]:
         return []
     largest = max(answer["blocks"], key=lambda row: sum(row["sizes"]) + row["boundary"])["component"]
@@ -91,7 +91,7 @@ def present(bench: Bench) -> Findings:
 
 
 def _percent(steps: list[dict[str, Any]]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-    """Give both bounds by iteration, in percent above the last lower bound."""
+    """Return both bounds by iteration, in percent above the last lower bound."""
     last = steps[-1]["lower_bound"] if steps else 1.0
     lower = [(step["iteration"] + 1, 100 * (step["lower_bound"] / last - 1)) for step in steps] or [(1, math.nan)]
     upper = [(s["iteration"] + 1, 100 * (s["upper_bound"] / last - 1)) for s in steps if s["upper_bound"]]

@@ -23,7 +23,7 @@ UNITS = {"road": "km", "grid": "km", "text": "distance", "synthetic": "distance"
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give every dataset, instance and budget."""
+    """Return every dataset, instance and budget."""
     return [
         best_task(bench, dataset, instance, epsilon=epsilon)
         for dataset in (*DATASETS, *VARIANTS)
@@ -37,7 +37,7 @@ def _answers(bench: Bench, dataset: str, epsilon: float) -> list[dict[str, Any]]
 
 
 def _reduction(answers: list[dict[str, Any]], key: str) -> Figure:
-    """Give by how many percent a loss is below the exponential mechanism's."""
+    """Return by how many percent a loss is below the exponential mechanism's."""
     return mean_spread([100.0 * (1.0 - answer[key] / answer["exponential_loss"]) for answer in answers])
 
 

@@ -23,12 +23,12 @@ AXES = {
 
 
 def picture_task(bench: Bench, dataset: str, method: str) -> Task:
-    """Give the first instance, divided by one partitioner."""
+    """Return the first instance, divided by one partitioner."""
     return Task.of("picture", **base(bench, dataset, 0), method=method, n_blocks=bench.scale.blocks)
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give every dataset and partitioner."""
+    """Return every dataset and partitioner."""
     return [picture_task(bench, dataset, method) for dataset in DATASETS for method in bench.partitioners]
 
 

@@ -18,7 +18,7 @@ LINE = "auto"
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give the runs of the scaling figure by the method that metricdp chooses."""
+    """Return the runs of the scaling figure by the method that metricdp chooses."""
     return [
         line_task(bench, LINE, dataset, n, instance)
         for dataset in DATASETS
@@ -28,7 +28,7 @@ def tasks(bench: Bench) -> list[Task]:
 
 
 def largest_solved(bench: Bench, dataset: str) -> tuple[int, float]:
-    """Give the most records of which every instance was solved to 1 % and certified, and the longest time it took."""
+    """Return the most records of which every instance was solved to 1 % and certified, and the longest time it took."""
     best = (0, 0.0)
     for n in sizes_of(bench, dataset, LINE):
         answers = [bench.answer(line_task(bench, LINE, dataset, n, i)) for i in range(bench.scale.instances)]

@@ -21,11 +21,11 @@ LINES = {
     "dual simplex": ("dual simplex", "-", NAMES["dual simplex"]),
     "auto": ("auto", "-", NAMES["auto"]),
 }
-FASTER = ("ours", "auto")
+FASTER_LINES = ("ours", "auto")
 
 
 def line_task(bench: Bench, line: str, dataset: str, n: int, instance: int) -> Task:
-    """Give one run."""
+    """Return one run."""
     if line == "auto":
         return best_task(bench, dataset, instance, n=n)
     if line == "dual simplex":
@@ -34,13 +34,13 @@ def line_task(bench: Bench, line: str, dataset: str, n: int, instance: int) -> T
 
 
 def sizes_of(bench: Bench, dataset: str, line: str) -> list[int]:
-    """Give the numbers of records of a line: the faster methods go on beyond the paper's, where there are records."""
-    more = tuple(bench.scale.more_sizes) if line in FASTER else ()
+    """Return the numbers of records of a line: the faster methods go on beyond the paper's, where there are records."""
+    more = tuple(bench.scale.more_sizes) if line in FASTER_LINES else ()
     return [n for n in (*bench.scale.sizes, *more) if n <= bench.data.largest(dataset)]
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give every dataset, size, instance and method."""
+    """Return every dataset, size, instance and method."""
     return [
         line_task(bench, line, dataset, n, instance)
         for dataset in DATASETS
@@ -52,7 +52,7 @@ def tasks(bench: Bench) -> list[Task]:
 
 
 def gathered(bench: Bench, dataset: str, line: str, n: int, key: str) -> Reached:
-    """Give one figure of one point."""
+    """Return one figure of one point."""
     return Reached.of([bench.answer(line_task(bench, line, dataset, n, i)) for i in range(bench.scale.instances)], key)
 
 
@@ -127,7 +127,7 @@ def present(bench: Bench) -> Findings:
 
 
 def _few(sizes: tuple[int, ...]) -> set[int]:
-    """Give the sizes that get a label: each at least 1.4 times the one before."""
+    """Return the sizes that get a label: each at least 1.4 times the one before."""
     chosen: list[int] = []
     for n in sizes:
         if not chosen or n >= 1.4 * chosen[-1]:

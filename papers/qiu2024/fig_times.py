@@ -19,12 +19,12 @@ PARTS = {"master": MASTER_SECONDS, "subproblem": SUBPROBLEM_SECONDS}
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give the plain form, where every iteration has a whole solve of the master."""
+    """Return the plain form, where every iteration has a whole solve of the master."""
     return decompose_tasks(bench, "plain")
 
 
 def seconds(bench: Bench, dataset: str, method: str, part: str) -> list[float]:
-    """Give the seconds of every solve; of subproblems, which run one after another, the mean of each iteration."""
+    """Return the seconds of every solve; of subproblems, which run one after another, the mean of each iteration."""
     found = []
     for instance in range(bench.scale.instances):
         answer = bench.answer(decompose_task(bench, dataset, method, "plain", instance))

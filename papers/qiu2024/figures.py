@@ -71,7 +71,7 @@ def check_plotting() -> None:
 
 
 def rendered(draw: Callable[[], Any]) -> dict[str, bytes]:
-    """Give a picture as PNG and SVG; the same figures give the same bytes."""
+    """Return a picture as PNG and SVG; the same figures give the same bytes."""
     import matplotlib as mpl
 
     contents = {}
@@ -86,7 +86,7 @@ def rendered(draw: Callable[[], Any]) -> dict[str, bytes]:
 
 
 def panels(rows: int, columns: int, *, width: float, height: float, **options: Any) -> tuple[Any, Any]:
-    """Give a figure with ``rows`` × ``columns`` panels of ``width`` × ``height`` inches, axes as a 2-D array."""
+    """Return a figure with ``rows`` × ``columns`` panels of ``width`` × ``height`` inches, axes as a 2-D array."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")

@@ -11,7 +11,7 @@ from papers.qiu2024.store import Task
 if TYPE_CHECKING:
     from papers.qiu2024.bench import Bench
 
-SIZED = ("road", "grid", "grid 1.5", "text", "synthetic")  # with the cells of the published code
+SIZED_DATASETS = ("road", "grid", "grid 1.5", "text", "synthetic")  # with the cells of the published code
 CLASSIC_METHODS = ("dual simplex", "interior point", "lazy rows")
 RECORDS_PER_BLOCK = 20
 
@@ -19,7 +19,7 @@ RECORDS_PER_BLOCK = 20
 def base(
     bench: Bench, dataset: str, instance: int, *, n: int | None = None, epsilon: float = EPSILON
 ) -> dict[str, Any]:
-    """Give the fields that say which problem it is."""
+    """Return the fields that say which problem it is."""
     count = bench.scale.records if n is None else n
     return {
         "dataset": dataset,
@@ -32,16 +32,16 @@ def base(
 
 
 def size_task(bench: Bench, dataset: str, method: str, instance: int, n_blocks: int | None = None) -> Task:
-    """Give one partition, counted."""
+    """Return one partition, counted."""
     blocks = bench.scale.blocks if n_blocks is None else n_blocks
     return Task.of("sizes", **base(bench, dataset, instance), method=method, n_blocks=blocks)
 
 
 def size_tasks(bench: Bench) -> list[Task]:
-    """Give all partitions of the two tables of sizes."""
+    """Return all partitions of the two tables of sizes."""
     return [
         size_task(bench, dataset, method, instance)
-        for dataset in SIZED
+        for dataset in SIZED_DATASETS
         for instance in range(bench.scale.instances)
         for method in bench.partitioners
     ]
@@ -57,7 +57,7 @@ def decompose_task(
     n: int | None = None,
     epsilon: float = EPSILON,
 ) -> Task:
-    """Give one run of the decomposition; larger problems have as many blocks as the paper's ratio gives."""
+    """Return one run of the decomposition; larger problems have as many blocks as the paper's ratio gives."""
     blocks = bench.scale.blocks if n in (None, bench.scale.records) else round(n / RECORDS_PER_BLOCK)
     return Task.of(
         "decompose",
@@ -71,7 +71,7 @@ def decompose_task(
 
 
 def decompose_tasks(bench: Bench, *presets: str) -> list[Task]:
-    """Give every dataset, partitioner and instance."""
+    """Return every dataset, partitioner and instance."""
     return [
         decompose_task(bench, dataset, method, preset, instance)
         for dataset in DATASETS
@@ -82,12 +82,12 @@ def decompose_tasks(bench: Bench, *presets: str) -> list[Task]:
 
 
 def classic_task(bench: Bench, dataset: str, method: str, instance: int, *, n: int | None = None) -> Task:
-    """Give one run as a single linear program."""
+    """Return one run as a single linear program."""
     return Task.of("classic", **base(bench, dataset, instance, n=n), method=method, gap=GAP, limit=bench.scale.limit)
 
 
 def classic_tasks(bench: Bench) -> list[Task]:
-    """Give every dataset, LP method and instance."""
+    """Return every dataset, LP method and instance."""
     return [
         classic_task(bench, dataset, method, instance)
         for dataset in DATASETS
@@ -97,5 +97,5 @@ def classic_tasks(bench: Bench) -> list[Task]:
 
 
 def best_task(bench: Bench, dataset: str, instance: int, *, n: int | None = None, epsilon: float = EPSILON) -> Task:
-    """Give one run of the method that suits the problem."""
+    """Return one run of the method that suits the problem."""
     return Task.of("best", **base(bench, dataset, instance, n=n, epsilon=epsilon), gap=GAP, limit=bench.scale.limit)

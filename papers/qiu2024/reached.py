@@ -62,7 +62,7 @@ class Reached:
         return f"{self.n_reached} of {self.n_runs} runs: {shown(self.figure)}; the others: {how_far}"
 
     def fields(self) -> dict[str, Any]:
-        """Give everything for the files."""
+        """Return everything for the files."""
         return {
             "ours": self.figure,
             "reached": self.n_reached,

@@ -53,7 +53,7 @@ class Scale:
     limit: float
 
     def with_choices(self, *, instances: int | None = None, time_limit: float | None = None) -> Self:
-        """Give the same scale with another number of instances, or another limit for every solve."""
+        """Return the same scale with another number of instances, or another limit for every solve."""
         changed = self
         if instances is not None:
             if instances < 1:
@@ -66,7 +66,7 @@ class Scale:
         return changed
 
     def fields(self) -> dict[str, Any]:
-        """Give everything for the files."""
+        """Return everything for the files."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
 

@@ -52,13 +52,13 @@ class Store:
         self.folder = folder
 
     def path(self, task: Task) -> Path:
-        """Give the file of a task: its name can be read, and its end stands for every field and the version."""
+        """Return the file of a task: its name can be read, and its end stands for every field and the version."""
         own = json.dumps([FORMAT, __version__, task.kind, task.fields])
         readable = re.sub(r"[^a-z0-9.]+", "-", task.title.lower()).strip("-")
         return self.folder / f"{readable}-{hashlib.sha256(own.encode()).hexdigest()[:10]}.json"
 
     def load(self, task: Task) -> dict[str, Any] | None:
-        """Give what a finished task found; None if it has not been done, or its file cannot be used."""
+        """Return what a finished task found; None if it has not been done, or its file cannot be used."""
         try:
             found = json.loads(self.path(task).read_bytes())
         except (OSError, ValueError):
@@ -81,7 +81,7 @@ class Store:
 
 
 def to_json(value: Any) -> bytes:
-    """Give JSON that any reader takes: infinities and missing numbers become null."""
+    """Return JSON that any reader takes: infinities and missing numbers become null."""
     return (json.dumps(_plain(value), indent=1, allow_nan=False) + "\n").encode()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give the same runs as for the times."""
+    """Return the same runs as for the times."""
     return [*decompose_tasks(bench, "plain", "ours"), *classic_tasks(bench)]
 
 

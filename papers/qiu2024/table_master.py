@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from papers.qiu2024.experiment import Experiment, Findings
 from papers.qiu2024.figures import grouped_bars, legend_below, panels
-from papers.qiu2024.needs import SIZED, size_tasks
+from papers.qiu2024.needs import SIZED_DATASETS, size_tasks
 from papers.qiu2024.published import MASTER_MAX, MASTER_MEAN
 from papers.qiu2024.table_subproblems import collect, paper_marks, size_table
 
@@ -40,7 +40,7 @@ def present(bench: Bench) -> Findings:
         for (count, part), cells in found.items():
             panel = axes[list(PAPER).index(part), list(COUNTS).index(count)]
             bars = {cell: (*value, True) for cell, value in cells.items() if value[0] > 0}
-            grouped_bars(panel, SIZED, bench.partitioners, bars, paper_marks(PAPER[part]), is_log=True)
+            grouped_bars(panel, SIZED_DATASETS, bench.partitioners, bars, paper_marks(PAPER[part]), is_log=True)
             panel.tick_params(axis="x", labelsize=7.5)
             panel.set_ylabel(f"{part} component\n(boundary records)")
             panel.set_title(count)

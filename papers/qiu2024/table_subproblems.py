@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from papers.qiu2024.averages import beside, markdown_table, mean_spread, shown
 from papers.qiu2024.experiment import Experiment, Findings
 from papers.qiu2024.figures import NAMES, TITLES, grouped_bars, legend_below, panels
-from papers.qiu2024.needs import SIZED, size_task, size_tasks
+from papers.qiu2024.needs import SIZED_DATASETS, size_task, size_tasks
 from papers.qiu2024.published import SUBPROBLEM_MAX, SUBPROBLEM_MEAN
 
 if TYPE_CHECKING:
@@ -18,22 +18,22 @@ PARTS = {"average": ("internal_mean", SUBPROBLEM_MEAN), "maximum": ("internal_ma
 
 
 def collect(bench: Bench, key: str) -> dict[tuple[str, str], Figure]:
-    """Give mean and spread of one figure of every partition, by dataset and method."""
+    """Return mean and spread of one figure of every partition, by dataset and method."""
     return {
         (dataset, method): mean_spread(
             [float(bench.answer(size_task(bench, dataset, method, i))[key]) for i in range(bench.scale.instances)]
         )
-        for dataset in SIZED
+        for dataset in SIZED_DATASETS
         for method in bench.partitioners
     }
 
 
 def size_table(bench: Bench, found: dict[tuple[str, str], Figure], paper: Cells) -> str:
-    """Give a table of datasets by methods, the paper's figure in brackets."""
+    """Return a table of datasets by methods, the paper's figure in brackets."""
     rows = [
         [TITLES[dataset]]
         + [beside(shown(found[dataset, method]), _published(paper, dataset, method)) for method in bench.partitioners]
-        for dataset in SIZED
+        for dataset in SIZED_DATASETS
     ]
     return markdown_table(["ours (paper's)", *(NAMES[method] for method in bench.partitioners)], rows)
 
@@ -44,10 +44,10 @@ def _published(paper: Cells, dataset: str, method: str) -> str | None:
 
 
 def paper_marks(paper: Cells) -> dict[tuple[str, str], Figure]:
-    """Give the paper's figures by dataset and method, for both kinds of grid."""
+    """Return the paper's figures by dataset and method, for both kinds of grid."""
     return {
         (dataset, method): cell
-        for dataset in SIZED
+        for dataset in SIZED_DATASETS
         for method, cell in paper[dataset.split()[0]].items()
         if cell is not None
     }
@@ -71,7 +71,7 @@ def present(bench: Bench) -> Findings:
         figure, axes = panels(2, 1, width=9.5, height=3.0)
         for panel, (part, (_, paper)) in zip(axes.ravel(), PARTS.items(), strict=True):
             bars = {cell: (*value, True) for cell, value in found[part].items()}
-            grouped_bars(panel, SIZED, bench.partitioners, bars, paper_marks(paper))
+            grouped_bars(panel, SIZED_DATASETS, bench.partitioners, bars, paper_marks(paper))
             panel.set_ylabel(f"{part} subproblem\n(internal records)")
         legend_below(figure, axes, columns=6)
         return figure

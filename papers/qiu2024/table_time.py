@@ -27,13 +27,13 @@ Found = dict[tuple[str, str], Reached]
 
 
 def tasks(bench: Bench) -> list[Task]:
-    """Give the decomposition in both forms, single linear programs, and the method that metricdp would choose."""
+    """Return the decomposition in both forms, single linear programs, and the method that metricdp would choose."""
     chosen = [best_task(bench, dataset, i) for dataset in DATASETS for i in range(bench.scale.instances)]
     return [*decompose_tasks(bench, "plain", "ours"), *classic_tasks(bench), *chosen]
 
 
 def decomposed(bench: Bench, preset: str, key: str) -> Found:
-    """Give a figure of the decomposition by dataset and partitioner."""
+    """Return a figure of the decomposition by dataset and partitioner."""
     return {
         (dataset, method): Reached.of(
             [bench.answer(decompose_task(bench, dataset, method, preset, i)) for i in range(bench.scale.instances)],
@@ -45,7 +45,7 @@ def decomposed(bench: Bench, preset: str, key: str) -> Found:
 
 
 def as_one_program(bench: Bench, key: str) -> Found:
-    """Give a figure of single linear programs by dataset and method."""
+    """Return a figure of single linear programs by dataset and method."""
     return {
         (dataset, method): Reached.of(
             [bench.answer(classic_task(bench, dataset, method, i)) for i in range(bench.scale.instances)], key
@@ -56,7 +56,7 @@ def as_one_program(bench: Bench, key: str) -> Found:
 
 
 def chosen(bench: Bench, key: str) -> Found:
-    """Give a figure of the chosen method by dataset."""
+    """Return a figure of the chosen method by dataset."""
     return {
         (dataset, "auto"): Reached.of(
             [bench.answer(best_task(bench, dataset, i)) for i in range(bench.scale.instances)], key
@@ -66,7 +66,7 @@ def chosen(bench: Bench, key: str) -> Found:
 
 
 def table(found: Found, methods: tuple[str, ...], paper: Cells | None, missing: str) -> str:
-    """Give a table of datasets by methods, with the paper's figure in brackets where there is one."""
+    """Return a table of datasets by methods, with the paper's figure in brackets where there is one."""
     rows = []
     for dataset in DATASETS:
         cells = []

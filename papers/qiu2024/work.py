@@ -79,7 +79,7 @@ def sizes(task: Task, data: Datasets) -> dict[str, Any]:
 
 
 def cross_components(part: Partition) -> list[int]:
-    """Give the sizes of the boundary's components if only pairs in different blocks are edges.
+    """Return the sizes of the boundary's components if only pairs in different blocks are edges.
 
     This is how the paper's published code counts its master components: it leaves out the pairs of boundary records in
     one block, though they are constraints of the master like the others.

@@ -1,6 +1,6 @@
 """metricdp: optimal metric differential privacy that is proved, not promised.
 
-Every name below is imported when it is first used: ``import metricdp`` alone takes no time worth speaking of.
+Every name below is imported when it is first used: ``import metricdp`` alone takes almost no time.
 """
 
 from __future__ import annotations

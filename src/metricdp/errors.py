@@ -1,4 +1,4 @@
-"""The exceptions of metricdp: each message names what was found and the remedy, but never a secret unless asked."""
+"""The exceptions of metricdp: each message names the fault and the remedy, but no secret unless asked to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _is_shown = ContextVar("_is_shown", default=False)
 
 @contextmanager
 def show_values() -> Iterator[None]:
-    """Let the messages of errors within this context show the true values that they are about.
+    """Show true values in the messages of errors within this context.
 
     Messages end up in logs, tickets and on other people's screens. So they name the row and the column of a true
     record, and show the record itself only here.
@@ -49,7 +49,7 @@ class MetricDPError(Exception):
 
 
 class InputError(MetricDPError, ValueError):
-    """What the user gave cannot be used; the message says what was found and what to give instead."""
+    """The user's input cannot be used; the message says what was found and what to give instead."""
 
 
 class MissingExtraError(MetricDPError, ImportError):
@@ -68,7 +68,7 @@ class CertificationError(MetricDPError):
 
 
 class SolverError(MetricDPError):
-    """The LP solver gave nothing that can be used."""
+    """The LP solver returned no usable solution."""
 
 
 class OutOfRoomError(SolverError):
@@ -80,7 +80,7 @@ class InfeasibleError(SolverError):
 
 
 class StoppedError(MetricDPError):
-    """Work that is of no use when half done was broken off because it was time to stop."""
+    """Work that is useless when incomplete was interrupted because it was time to stop."""
 
 
 class Faults:
@@ -101,11 +101,11 @@ class Faults:
         self.messages: list[str] = []
 
     def add(self, message: str) -> None:
-        """Note one fault."""
+        """Add one fault."""
         self.messages.append(message)
 
     def check(self, holds: bool, message: str) -> None:
-        """Note the fault unless ``holds``."""
+        """Add the fault unless ``holds``."""
         if not holds:
             self.add(message)
 

@@ -44,7 +44,7 @@ def test_columns(city):
     assert list(perturb_column(city, column.astype("category"))) == ["a", "c", "b", "b"]
     with pytest.raises(mdp.InputError, match="1 of 2 rows have no record id"):
         perturb_column(city, pandas.Series(["a", None]))
-    with pytest.raises(mdp.InputError, match="id 2 of 2 is no record"):
+    with pytest.raises(mdp.InputError, match="id 2 of 2 is not a record"):
         perturb_column(city, pandas.Series(["a", "z"]))
     with pytest.raises(mdp.InputError, match="a pandas Series, got list"):
         perturb_column(city, ["a"])

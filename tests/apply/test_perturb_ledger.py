@@ -185,7 +185,7 @@ def test_a_pipe_cannot_be_read_twice(city, tmp_path):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     ledger = mdp.Ledger(tmp_path / "budget.db", limit=9000.0)
-    with pytest.raises(mdp.InputError, match="is read twice to charge before drawing, and is no file: save it"):
+    with pytest.raises(mdp.InputError, match="is read twice to charge before drawing, and is not a file: save it"):
         perturb_file(city, pipe, tmp_path / "out.csv", ledger=ledger, person="user")
     writer = threading.Thread(target=pipe.write_text, args=(IDS,))
     writer.start()

@@ -195,8 +195,8 @@ def test_bad_geojson(perturb, tmp_path, content, part):
         (PLACES, ["--snap-limit", 1, "--keep", "age"], ["0 columns 'age'", "one is needed"]),
         (PLACES, ["--snap-limit", 1, "--keep", "name", "--keep", "name"], ["more than once"]),
         (PLACES, ["--keep", "id"], ["the kept column id would write the true record"]),
-        (PLACES, [], ["line 2, column 'id' is no record of this mechanism"]),
-        ("lat,lon\n1,2\n", [], ["0 columns id: one is needed", "a snap limit to take lat and lon"]),
+        (PLACES, [], ["line 2, column 'id' is not a record of this mechanism"]),
+        ("lat,lon\n1,2\n", [], ["0 columns id: one is needed", "a snap limit, to use lat and lon"]),
         ("x,y\n1,2\n", ["--snap-limit", 1], ["records are places", "lat, lon"]),
         ("lat,lon\n1,two\n", ["--snap-limit", 1], ["line 2, column 'lon' is something else: it must be a number"]),
         ("lat,lon\n1,2\n95,2\n", ["--snap-limit", 1], ["latitude from -90 to 90"]),
@@ -224,7 +224,7 @@ def test_vectors(grid, tmp_path):
     (tmp_path / "in.geojson").write_text(json.dumps({"features": [feature(1, 1)]}))
     with pytest.raises(mdp.InputError, match="records are vectors"):
         perturb_file(grid, tmp_path / "in.geojson", tmp_path / "out.csv", snap_limit=0.5)
-    with pytest.raises(mdp.InputError, match="outputs are no places"):
+    with pytest.raises(mdp.InputError, match="outputs are not places"):
         perturb_file(grid, tmp_path / "in.csv", tmp_path / "out.geojson", snap_limit=0.5)
 
 

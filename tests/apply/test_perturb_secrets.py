@@ -102,9 +102,9 @@ def test_messages_of_the_library(city, tmp_path):
             call()
         # what led to scikit-learn's own error is beyond reach
         assert SECRET not in (str(caught.value) if call is calls[-1] else messages(caught.value))
-    with pytest.raises(mdp.InputError, match="id 2 of 2 is no record"):
+    with pytest.raises(mdp.InputError, match="id 2 of 2 is not a record"):
         calls[1]()
-    with pytest.raises(mdp.InputError, match=f"id 2 of 2 .'{SECRET}'. is no record"), show_values():
+    with pytest.raises(mdp.InputError, match=f"id 2 of 2 .'{SECRET}'. is not a record"), show_values():
         calls[1]()
 
 

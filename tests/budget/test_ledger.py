@@ -460,7 +460,7 @@ def test_perturb_charges_first_and_then_draws(path, mechanism):
 
 def test_an_unknown_record_costs_nothing(path, mechanism):
     ledger = Ledger(path, limit=2.0)
-    with pytest.raises(InputError, match="is no record of this mechanism"):
+    with pytest.raises(InputError, match="is not a record of this mechanism"):
         ledger.perturb(mechanism, "Ana", [mechanism.records.ids[0], "nowhere"])
     assert ledger.holders() == []
 

@@ -59,7 +59,7 @@ def edit(path, *statements):
 
 
 def outcome(path, key, *expected):
-    """Say what happens to a ledger that was tampered with: refused, the same sums as before, or changed unnoticed."""
+    """Return what happens to a tampered ledger: refused, the same sums as before, or changed unnoticed."""
     try:
         sums = sums_of(Ledger(path, must_exist=True, key=key))
     except MetricDPError:
@@ -119,7 +119,7 @@ def test_key_files_that_cannot_be(path, key):
         key.write_bytes(content)
         with pytest.raises(InputError, match="must be a file of 16 to 4096 secret bytes"):
             Ledger(path, limit=1.0, key=key)
-    with pytest.raises(InputError, match="is no file: name a file of secret bytes"):
+    with pytest.raises(InputError, match="is not a file: name a file of secret bytes"):
         Ledger(path, limit=1.0, key=key.parent)
     assert not path.exists()
 
@@ -347,7 +347,7 @@ def test_a_commit_that_stopped_half_way_without_its_journal(path, key):
 
 
 def hot_journal(path, key):
-    """Give the journal of a charge that was killed before its commit."""
+    """Return the journal of a charge that was killed before its commit."""
     ledger = Ledger(path, must_exist=True, key=key)
     with suppress(KeyboardInterrupt), ledger._charges.writing() as now:
         now._connection.execute("PRAGMA cache_size = 1")

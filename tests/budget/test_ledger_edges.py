@@ -292,7 +292,7 @@ def test_a_new_file_and_every_charge_are_on_the_disk(path, monkeypatch):
 
 
 def test_tables_that_cannot_be_made_leave_nothing(path):
-    twice = Kind(application_id=1, version=1, schema=(store.SETTINGS,))
+    twice = Kind(application_id=1, version=1, schema=(store.SETTINGS_SQL,))
     with pytest.raises(FileFormatError, match="table settings already exists; nothing was granted"):
         SqliteFile(path, kind=twice, settings={"key": ""}, timeout=1.0)
     assert list(path.parent.iterdir()) == []
@@ -372,14 +372,14 @@ def test_writers_that_wait_look_again_after_one_to_ten_milliseconds(path, clock,
 
 
 def test_by_default_a_lock_is_waited_for_for_a_minute(path, mechanism):
-    assert store.TIMEOUT == 60.0
+    assert store.TIMEOUT_SECONDS == 60.0
     assert Ledger(path, limit=1.0)._file.timeout == 60.0
     assert Memoized(mechanism, path.with_name("answers.db"))._file.timeout == 60.0
 
 
 def test_while_waiting_others_may_work(path):
     """No lock of this process is held while it waits for another one, and it waits for short times only."""
-    assert 0 < store.WAIT_AT_ONCE < 1
+    assert 0 < store.SQLITE_WAIT_SECONDS < 1
     ledger = Ledger(path, limit=1.0)
     thread = hold(path, 0.4)
     waiting = threading.Thread(target=ledger.charge, args=("Ana", 0.5))

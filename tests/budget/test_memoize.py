@@ -31,7 +31,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
 
 
 def make(records=None, *, epsilon=0.01):
-    """Give a mechanism that is nearly uniform over its outputs, so that fresh draws differ."""
+    """Return a mechanism that is nearly uniform over its outputs, so that fresh draws differ."""
     return exponential(Problem(grid(5, 5) if records is None else records, epsilon=epsilon, eta=2.0))
 
 
@@ -147,7 +147,7 @@ def test_it_says_what_and_where_it_is(mechanism, path):
 
 
 def test_an_unknown_record_costs_nothing(mechanism, path, ledger):
-    with pytest.raises(InputError, match="is no record of this mechanism"):
+    with pytest.raises(InputError, match="is not a record of this mechanism"):
         memoize(mechanism, path, ledger=ledger).perturb("Ana", [mechanism.records.ids[0], "nowhere"])
     assert ledger.holders() == []
 

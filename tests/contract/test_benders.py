@@ -53,7 +53,7 @@ def check_agreement(problem, options, *, gap=1e-3):
 
 @pytest.mark.parametrize(("dataset", "partitioner", "exponent", "seed"), CASES)
 def test_equals_direct(dataset, partitioner, exponent, seed, monkeypatch):
-    monkeypatch.setattr(LOOP, "DIVIDED_FROM", 2)
+    monkeypatch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
     problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
     check_agreement(problem, mdp.BendersOptions(partition=partitioner, n_blocks=4, seed=seed))
 
@@ -61,7 +61,7 @@ def test_equals_direct(dataset, partitioner, exponent, seed, monkeypatch):
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("exponent", [1.0, 5.0])
 def test_textbook_equals_direct(dataset, exponent, monkeypatch):
-    monkeypatch.setattr(LOOP, "DIVIDED_FROM", 2)
+    monkeypatch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
     problem = small_problem(dataset, seed=17, n=18, outputs=5, exponent=exponent)
     _, rows = check_agreement(problem, mdp.BendersOptions.textbook(n_blocks=3), gap=1e-2)
     kinds = {kind for row in rows if row["stage"] == "benders" for kind in row["cuts"]}
@@ -70,7 +70,7 @@ def test_textbook_equals_direct(dataset, exponent, monkeypatch):
 
 @pytest.mark.parametrize("acceleration", ACCELERATIONS)
 def test_each_acceleration_can_be_switched_off(acceleration, monkeypatch):
-    monkeypatch.setattr(LOOP, "DIVIDED_FROM", 2)
+    monkeypatch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
     problem = small_problem("gaussian", seed=3, n=30, outputs=6, exponent=2.0)
     check_agreement(problem, mdp.BendersOptions(n_blocks=4).without(acceleration))
 
@@ -147,7 +147,7 @@ class TestMasterGivesUp:
 
     @pytest.fixture(autouse=True)
     def _small_blocks(self, monkeypatch):
-        monkeypatch.setattr(LOOP, "DIVIDED_FROM", 2)
+        monkeypatch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
 
     @staticmethod
     def check(result, reason):

@@ -60,7 +60,7 @@ class TestToySolver:
         assert not (tmp_path / "run").exists()
 
     def test_its_name_is_taken(self, nearest):
-        with pytest.raises(InputError, match="there is a solver named 'nearest' already"):
+        with pytest.raises(InputError, match="there is already a solver named 'nearest'"):
             contract.register(nearest.Nearest)
 
 

@@ -32,7 +32,7 @@ SOLVERS = {
 @pytest.fixture(params=SOLVERS)
 def solver(request, monkeypatch):
     # small problems are decomposed here, too
-    monkeypatch.setattr(BENDERS, "DIVIDED_FROM", 2)
+    monkeypatch.setattr(BENDERS, "DIVIDED_FROM_RECORDS", 2)
     method, options = SOLVERS[request.param]
     return {"method": method, "options": options}
 

@@ -82,7 +82,7 @@ def refused(reader, path, **limit) -> str:
 def test_a_bomb_is_refused_while_it_unpacks(name, tmp_path, monkeypatch):
     """4 MB of rows in some 10 kB, with 100 kB as what is always allowed."""
     reader, head, row = READERS[name]
-    monkeypatch.setattr(streams, "ALWAYS_UNPACKED", 100_000)
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 100_000)
     piece = b"".join((row % i if "%" in row else row).encode() for i in range(10))
     (tmp_path / "bomb.gz").write_bytes(packed(head.encode(), piece * 100, 4_000_000 // len(piece) // 100))
     tracemalloc.start()
@@ -164,7 +164,7 @@ def test_honest_packed_files_of_any_ratio_are_read_up_to_the_floor(tmp_path):
 
 
 def test_what_streams_through_may_be_of_any_ratio(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "ALWAYS_UNPACKED", 1_000)
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 1_000)
     (tmp_path / "same.gz").write_bytes(packed(b"", b"a" * 1_000_000, 3))
     with ByteSource(tmp_path / "same.gz") as source:
         assert sum(map(len, source.pieces())) == 3_000_000

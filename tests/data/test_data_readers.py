@@ -90,7 +90,7 @@ def test_geojson_points(write):
         (collection(point("1", 2)), "['1', 2]"),
         (collection(point(True, 2)), "[True, 2]"),
         (collection({"geometry": {"type": "Point", "coordinates": [1]}}), "[1]"),
-        (collection(point(10**400, 2)), "beyond all numbers"),
+        (collection(point(10**400, 2)), "that are too large"),
         (collection(point(1, 2, id="a"), point(1, 3)), "feature 1 has no id"),
         (collection(point(1, 2), point(1, 3, properties={"weight": 2})), "feature 0 has no weight"),
     ],

@@ -49,7 +49,7 @@ def test_telling_columns(name):
     warning = publication_warning(mdp.Records(SPREAD), columns=["lat", name, "lon"])
     assert f"a column named {name!r}" in warning
     assert "can be read in the mechanism's file" in warning
-    assert "Take a public list" in warning
+    assert "Use a public list" in warning
 
 
 @pytest.mark.parametrize("name", ["id", "osmid", "lat", "weight", "street_name", "update", "personal?", "x1", "kind"])

@@ -78,13 +78,13 @@ def test_an_unknown_geometry_is_shown_only_when_asked(kind):
 def test_a_place_needs_two_numbers(position):
     content = {"geometry": {"type": "Point", "coordinates": position}}
     message = message_of(Feature(content, WHERE).place)
-    assert message == f"{WHERE} has coordinates that are no [longitude, latitude]: give both in degrees"
+    assert message == f"{WHERE} has coordinates that are not [longitude, latitude]: give both in degrees"
 
 
 @pytest.mark.parametrize("position", [(10**400, 2), (1, -(10**400))])
 def test_coordinates_beyond_all_numbers(position):
     message = message_of(Feature(point(*position), WHERE).place)
-    assert message == f"{WHERE} has coordinates beyond all numbers: give degrees"
+    assert message == f"{WHERE} has coordinates that are too large: give degrees"
 
 
 def test_the_id_of_a_feature_is_its_own_or_its_property():
@@ -250,7 +250,7 @@ def test_long_coordinates_are_shown_shortly(write):
 @pytest.mark.parametrize("position", [(10**400, 2), (1, 10**400)])
 def test_records_beyond_all_numbers(write, position):
     message = message_of(read_geojson, write({"features": [point(*position)]}))
-    assert message.endswith("feature 0 has coordinates beyond all numbers: give longitude and latitude")
+    assert message.endswith("feature 0 has coordinates that are too large: give longitude and latitude")
 
 
 @pytest.mark.parametrize("weight", ["1", True, [1], 2e300, -2e300, 10**301])

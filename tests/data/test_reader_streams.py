@@ -70,8 +70,7 @@ def test_exactly_what_is_allowed_may_be_taken():
     allowance.take(4e8)
     allowance.take(6e8)
     assert message_of(allowance.take, 1) == (
-        "f.csv holds more than fits into 1 GB of memory: keep only the rows and columns that are needed, or raise "
-        "memory_limit"
+        "f.csv holds more than fits into 1 GB of memory: keep only the rows and columns you need, or raise memory_limit"
     )
     Allowance("f.csv", 0.5).take(5e8)
 
@@ -164,13 +163,13 @@ def test_sixteen_megabytes_may_always_be_unpacked(write):
     assert len(bytes_of(write(gzip.compress(bytes(16_000_000), 1)), most_ratio=50.0)) == 16_000_000
     path = write(gzip.compress(bytes(16_000_001), 1))
     assert message_of(bytes_of, path, most_ratio=50.0, error=FileFormatError) == (
-        f"{path} unpacks to more than 50 times its size: if it is what it should be, unpack it first (gunzip) and give "
+        f"{path} unpacks to more than 50 times its size: if the file is right, unpack it first (gunzip) and give "
         "the plain file"
     )
 
 
 def test_the_ratio_is_that_of_the_bytes_in_the_file(write, monkeypatch):
-    monkeypatch.setattr(streams, "ALWAYS_UNPACKED", 10)
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 10)
     path = write(gzip.compress(b"ab" * 5000, mtime=0))
     packed = path.stat().st_size
     assert len(bytes_of(path, most_ratio=10_000.5 / packed)) == 10_000
@@ -181,7 +180,7 @@ def test_the_ratio_is_that_of_the_bytes_in_the_file(write, monkeypatch):
 
 @pytest.mark.parametrize("reader", [read_csv, read_rows, read_matrix, read_geojson, read_word_vectors, read_graphml])
 def test_every_reader_of_records_has_the_limit(reader, write, monkeypatch):
-    monkeypatch.setattr(streams, "ALWAYS_UNPACKED", 10)
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 10)
     path = write(gzip.compress(b" " * 50_000 + b"\n", mtime=0))
     assert "unpacks to more than 50 times its size" in message_of(reader, path, error=FileFormatError)
 

@@ -40,7 +40,7 @@ def test_the_file_s_own_ways_pass(grid, run, way):
     code, out, err = run("audit", "grid.mdp", "--pipeline", *way, *QUICK)
     assert (code, err) == (0, "")
     assert out.startswith("PASSED")
-    assert "This is no proof" in out
+    assert "This is not a proof" in out
     assert "at most one of 1,000,000 audits" in out
 
 

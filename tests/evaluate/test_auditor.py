@@ -312,7 +312,7 @@ def test_a_program_is_audited_line_by_line(tmp_path):
 
 @pytest.mark.parametrize("command", ["", "no-such-program --now", "'unfinished"])
 def test_a_program_that_is_not_there_is_an_error(command):
-    with pytest.raises(InputError, match=r"there is no program|cannot be understood"):
+    with pytest.raises(InputError, match=r"there is no program|cannot be parsed"):
         command_pipeline(command)
 
 

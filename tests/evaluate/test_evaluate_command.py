@@ -97,7 +97,7 @@ def test_another_loss_is_said_to_be_another(run, tmp_path):
         (["grid.mdp", "--loss", "nowhere.csv"], "nowhere.csv"),
         (["grid.mdp", "--adversary-prior", "nobody"], "nobody"),
         (["grid.mdp", "--time-limit", "-1"], "-1"),
-        (["grid.mdp", "--per-record", "grid.mdp"], "a file of its own"),
+        (["grid.mdp", "--per-record", "grid.mdp"], "another file"),
         (["none.mdp"], "cannot read"),
     ],
 )

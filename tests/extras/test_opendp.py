@@ -48,7 +48,7 @@ def test_composition(dp, mechanism):
 
 def test_errors_come_through(dp, mechanism):
     measurement = make_measurement(mechanism)
-    with pytest.raises(dp.OpenDPException, match="id 1 of 1 is no record"):
+    with pytest.raises(dp.OpenDPException, match="id 1 of 1 is not a record"):
         measurement("nobody")
     with pytest.raises(dp.OpenDPException, match="zero or more, got -1"):
         measurement.map(-1.0)

@@ -72,7 +72,7 @@ def somewhere(rng, array):
 
 
 def move(table, row, k, amount):
-    """Give weight to one output of a row, taken from its largest other one."""
+    """Move weight to one output of a row from its largest other one."""
     others = [o for o in range(table.shape[1]) if o != k]
     donor = max(others, key=lambda o: int(table[row, o]))
     amount = max(-int(table[row, k]), min(amount, int(table[row, donor])))

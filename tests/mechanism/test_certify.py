@@ -18,7 +18,7 @@ from tests.mechanism.independent import exp_bounds, is_private
 
 import metricdp as mdp
 from metricdp.mechanism import certify
-from metricdp.mechanism.certify import ENCLOSURE_BITS, GUARD, _enclosures, check_privacy, exceeds, exp_enclosure
+from metricdp.mechanism.certify import ENCLOSURE_BITS, FLOAT_GUARD, _enclosures, check_privacy, exceeds, exp_enclosure
 
 TOTAL = 1 << 63
 PAIR = np.array([[0, 1]], dtype=np.int32)
@@ -49,7 +49,7 @@ def test_numpy_exp_is_far_inside_the_guard():
         worst = max(
             abs(Decimal(float(e)) / Decimal(float(x)).exp() - 1) for x, e in zip(values, np.exp(values), strict=True)
         )
-    assert worst < Decimal(GUARD) / 64
+    assert worst < Decimal(FLOAT_GUARD) / 64
 
 
 def test_rows_must_sum_exactly():

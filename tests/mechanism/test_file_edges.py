@@ -342,7 +342,7 @@ def test_a_path_that_cannot_be_written_is_told_before_any_work(mechanism, tmp_pa
 
 def test_what_is_required_is_looked_at_last(path, mechanism):
     assert mdp.load(path, require="epsilon<=1").epsilon == 1.0
-    with pytest.raises(mdp.CertificationError, match="is not what is required: "):
+    with pytest.raises(mdp.CertificationError, match="does not meet the requirement: "):
         mdp.load(path, require="epsilon<=0.5")
     with pytest.raises(mdp.InputError):
         mdp.load(path, require="")

@@ -196,7 +196,7 @@ def test_a_larger_claim_than_the_table_holds_is_refused(path):
     """Metadata edited to a stronger guarantee, hashes put right: the certificate decides."""
     metadata, tensors = unpack(path)
     pack(path, {**metadata, "epsilon": (0.5 * float.fromhex(metadata["epsilon"])).hex()}, tensors)
-    assert "does not hold what it claims" in refused(path)
+    assert "does not satisfy its claims" in refused(path)
 
 
 def test_a_pair_left_out_is_noticed(path):
@@ -255,7 +255,7 @@ def test_edited_tables_are_refused(path):
     row, give = tensors["table"][0], tensors["table"][0].argmax()
     row[give] -= row[give] // np.uint64(2)
     pack(path, metadata, tensors)
-    assert "does not hold what it claims" in refused(path)
+    assert "does not satisfy its claims" in refused(path)
 
 
 def test_claimed_sizes_are_checked_before_memory_is_taken(path):

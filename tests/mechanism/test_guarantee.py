@@ -76,7 +76,7 @@ class TestWhatIsPromised:
             "Scope: one component; every pair of records is protected at its path distance."
         ]
         assert lonely.guarantee.lines() == [
-            "NOT PROTECTED: 1 of 3 records have no neighbour within 1.5; reports of these may give them away.",
+            "NOT PROTECTED: 1 of 3 records have no neighbour within 1.5; their reports may reveal them.",
             "Scope: 2 components; records in different components are not protected from one another.",
         ]
 
@@ -85,7 +85,7 @@ class TestWhatIsPromised:
         stored = made(records, metric=np.linalg.norm(records.coordinates[:, None] - records.coordinates, axis=2))
         assert (grid.guarantee.is_recomputed, stored.guarantee.is_recomputed) == (True, False)
         pin = f"records={stored.guarantee.records_hash[:16]}"
-        line = "The pairs are as stored: for the metric 'matrix' nobody can tell if one is missing. Pin them with"
+        line = "The pairs are as stored: for the metric 'matrix' a missing pair cannot be detected. Pin them with"
         assert stored.guarantee.lines()[1:] == [f"{line} {pin}."]
         assert stored.guarantee.unmet(pin) == ""
 
@@ -192,7 +192,7 @@ class TestVerify:
         code, out, err = run("verify", tmp_path / "a.mdp", "--json")
         assert code == 1
         assert json.loads(out)["tightest_epsilon"] is None
-        assert "nobody can tell whether their pairs were left out" in err
+        assert "it is unknown whether their pairs were left out" in err
 
     def test_requirements(self, run, grid, tmp_path):
         grid.save(tmp_path / "a.mdp")
@@ -204,7 +204,7 @@ class TestVerify:
         assert "epsilon is 1.0, not <= 0.5" in err
         code, _, err = run("verify", tmp_path / "a.mdp", "--require", "privacy<=0.5")
         assert code == 2
-        assert "is not understood" in err
+        assert "cannot be parsed" in err
 
 
 class TestRecordsWithoutNeighbours:
@@ -347,7 +347,7 @@ class TestNoWayAround:
 
     def test_a_pipe_is_no_mechanism_file(self, tmp_path):
         os.mkfifo(tmp_path / "pipe.mdp")
-        with pytest.raises(mdp.FileFormatError, match="is no file"):
+        with pytest.raises(mdp.FileFormatError, match="is not a file"):
             mdp.load(tmp_path / "pipe.mdp")
 
 

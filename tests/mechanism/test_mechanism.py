@@ -98,7 +98,7 @@ class TestTheCertificate:
             "Optimal within 2 %: expected loss 0.5, no mechanism with this budget can go below 0.49."
         )
         assert claimed.lines()[-1] == (
-            "The file claims, and this does not check: expected loss 0.5, lower bound 0.49, so optimal within 2 %."
+            "Claimed by the file and not checked here: expected loss 0.5, lower bound 0.49, so optimal within 2 %."
         )
         assert claimed.lines()[:-1] == two.certificate.lines()
 
@@ -293,7 +293,7 @@ class TestReports:
     def test_an_unknown_id_is_told_by_its_place(self, sure, ids, place):
         with pytest.raises(mdp.InputError) as caught:
             sure.perturb(ids)
-        assert str(caught.value) == f"{place} is no record of this mechanism: use one of its record ids"
+        assert str(caught.value) == f"{place} is not a record of this mechanism: use one of its record ids"
 
     def test_lone_records_are_refused_unless_asked_for(self, sure):
         for allow in (False, True):

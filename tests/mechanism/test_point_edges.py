@@ -196,7 +196,7 @@ class TestWhatIsSaid:
         assert found.fault == ""
         assert found.check() is None
         assert found.sentence == (
-            "Points within 1.6 of a record: of two points right beside each other, whose records can be a path of 3 "
+            "Points within 1.6 of a record: of two points next to each other, whose records can be a path of 3 "
             "apart, any report is at most 4.48 times (exp(1.5)) more likely from one than from the other. For points "
             "within 1.6 of one another it is 7.39 times (exp(2))."
         )
@@ -213,7 +213,7 @@ class TestWhatIsSaid:
     def test_lone_records(self):
         found = promise([[0.0], [1.0], [9.0], [19.0]], eta=1.0, limit=0.6)
         assert not found.is_bounded
-        assert found.fault == "2 of 4 records have no neighbour, so that a point near one is given away"
+        assert found.fault == "2 of 4 records have no neighbour, so a report may reveal a point near one"
         assert found.sentence == f"Points within 0.6 of the records are NOT protected: {found.fault}."
         with pytest.raises(mdp.InputError, match="^points within 0.6 of the records are not protected: 2 of 4 records"):
             found.check()
@@ -245,7 +245,7 @@ class TestWhatIsSaid:
     @pytest.mark.parametrize(("n", "is_told"), [(2_000, True), (2_001, False)])
     def test_among_many_records_farther_points_are_not_spoken_of(self, n, is_told):
         found = promise(np.arange(n)[:, None], eta=1.5, limit=0.6)
-        assert found.sentence.startswith("Points within 0.6 of a record: of two points right beside each other")
+        assert found.sentence.startswith("Points within 0.6 of a record: of two points next to each other")
         assert ("For points within 0.6 of one another it is" in found.sentence) == is_told
 
     @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_close_points_on_a_horseshoe_are_as_far_apart_as_the_way_round():
     assert promise.reach(0.0).distance > 5.0 > 10 * arms
     i, j = promise.reach(0.0).i, promise.reach(0.0).j
     assert mechanism.guarantee.bound(i, j) == pytest.approx(promise.bound(0.0))
-    assert "right beside each other" in promise.sentence
+    assert "next to each other" in promise.sentence
     # cells that end before they meet the other arm's know only their own neighbours
     assert mechanism.guarantee.for_points(0.1).reach(0.0).distance < 0.2
 

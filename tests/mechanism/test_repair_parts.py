@@ -189,9 +189,9 @@ def test_outputs_that_are_alike_come_together(module, monkeypatch):
     # few or too many outputs stay as they are
     assert _column_order(Z[:, :2]).tolist() == [0, 1]
     assert sorted(_column_order(Z[:, :3]).tolist()) == [0, 1, 2]
-    monkeypatch.setattr(module, "SORT_UP_TO", 6)
+    monkeypatch.setattr(module, "SORT_OUTPUTS_UP_TO", 6)
     assert _column_order(Z).tolist() == order
-    monkeypatch.setattr(module, "SORT_UP_TO", 5)
+    monkeypatch.setattr(module, "SORT_OUTPUTS_UP_TO", 5)
     assert _column_order(Z).tolist() == list(range(6))
 
 
@@ -207,7 +207,7 @@ def test_outputs_are_compared_on_sums_of_records(module, monkeypatch):
     other = generator.uniform(2.0, 3.0, 8)
     Z = np.column_stack([first, other, swapped, first + 0.01])
     for sampled, near in ((4, 2), (5, 3), (8, 3), (100, 3)):  # 8 // 5 = 1: one by one
-        monkeypatch.setattr(module, "SAMPLED", sampled)
+        monkeypatch.setattr(module, "SAMPLED_RECORDS", sampled)
         assert apart(_column_order(Z).tolist(), 0, near) == 1
         others = Z[:, [0, 5 - near, near]]
         assert apart(_column_order(others).tolist(), 0, 2) == 1
@@ -223,8 +223,8 @@ def test_outputs_are_compared_on_sums_of_records(module, monkeypatch):
 )
 def test_how_many_records_outputs_are_compared_on(module, monkeypatch, sampled, compared, groups):
     """At most SAMPLED groups of records, and pairs of outputs times groups at most MOST_COMPARED: 40 / 4^2 is 2."""
-    monkeypatch.setattr(module, "SAMPLED", sampled)
-    monkeypatch.setattr(module, "MOST_COMPARED", compared)
+    monkeypatch.setattr(module, "SAMPLED_RECORDS", sampled)
+    monkeypatch.setattr(module, "MAX_COMPARED", compared)
     seen, real = [], module.pdist
     monkeypatch.setattr(module, "pdist", lambda rows: (seen.append(rows), real(rows))[1])
     Z = np.random.default_rng(3).uniform(0.0, 1.0, (10, 4))
@@ -283,7 +283,7 @@ def test_a_rung_that_did_well_is_left_at_once(module, monkeypatch):
         monkeypatch.setattr(module, "_close", script)
         assert alternate(script).H[0, 0] == 2.0**2
         assert script.asked == asked
-    monkeypatch.setattr(module, "GOOD_ENOUGH", 0.25)
+    monkeypatch.setattr(module, "NEGLIGIBLE_MIXED_SHARE", 0.25)
     script = Script(0.5, 0.25, 0.5)
     monkeypatch.setattr(module, "_close", script)
     alternate(script)
@@ -329,11 +329,11 @@ def test_polishing_only_where_something_is_to_be_gained(module, monkeypatch, mix
     Z = np.full((2, 2), 0.5)
     _best_closed(Z, TWO, 1.0, costs=None, tolerance=tolerance, **NEVER)
     assert bool(calls) == is_polished
-    monkeypatch.setattr(module, "GOOD_ENOUGH", 0.25)
+    monkeypatch.setattr(module, "NEGLIGIBLE_MIXED_SHARE", 0.25)
     calls.clear()
     _best_closed(Z, TWO, 1.0, costs=None, tolerance=0.0, **NEVER)
     assert bool(calls) == (mixed > 0.25)
-    monkeypatch.setattr(module, "GOOD_ENOUGH", 0.0)
+    monkeypatch.setattr(module, "NEGLIGIBLE_MIXED_SHARE", 0.0)
     calls.clear()
     # without a tolerance, also where mixing costs nothing
     _best_closed(Z, TWO, 1.0, costs=np.ones((2, 2)), tolerance=0.0, **NEVER)
@@ -355,14 +355,14 @@ def test_polishing_only_where_something_is_to_be_gained(module, monkeypatch, mix
 )
 def test_a_thin_graph_comes_first_where_there_is_much_to_do(module, monkeypatch, large, tolerance, is_near, is_thin):
     """From more than LARGE pairs times outputs on, where a tolerance allows it and the matrix is not private yet."""
-    monkeypatch.setattr(module, "LARGE", large)
+    monkeypatch.setattr(module, "THIN_GRAPH_FROM", large)
     calls = []
     monkeypatch.setattr(module, "_closed_thinly_first", lambda *_, **__: calls.append("thin"))
     Z = np.array([[0.9, 0.1], [0.1, 0.9]])
     _best_closed(Z, TWO, 1.0, costs=None, tolerance=tolerance, is_near=is_near, **NEVER)
     assert bool(calls) == is_thin
     calls.clear()
-    monkeypatch.setattr(module, "LARGE", 2)
+    monkeypatch.setattr(module, "THIN_GRAPH_FROM", 2)
     _best_closed(np.ones((2, 3)), TWO, 1.0, costs=None, tolerance=0.1, **NEVER)
     assert calls
 

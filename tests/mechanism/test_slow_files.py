@@ -91,7 +91,7 @@ def test_pairs_in_parts_are_all_pairs_once(monkeypatch):
 
 
 def test_too_many_records_with_huge_coordinates_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(distances, "MOST_HUGE", 100)
+    monkeypatch.setattr(distances, "MAX_HUGE_RECORDS", 100)
     pack(tmp_path / "m.mdp", *flat(np.arange(101.0)[:, None] * 1e150, 1e-3))
     assert "one by one (limit 100)" in refused(tmp_path / "m.mdp")
 

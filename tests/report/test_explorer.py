@@ -17,7 +17,7 @@ from metricdp.mechanism.mechanism import table_loss
 from metricdp.report import explorer_data
 from metricdp.report.convergence import convergence, read_trace
 from metricdp.report.explorer import compared_with, explorer_page, write_explorer
-from metricdp.report.explorer_data import LEVELS, Frame, streets_of, table_arrays
+from metricdp.report.explorer_data import LOG_LEVELS, Frame, streets_of, table_arrays
 
 EVIL = "</script><img src=x onerror=alert(1)><!--{{script}}"
 
@@ -41,7 +41,7 @@ def dense(arrays: dict, shape: tuple[int, int]) -> np.ndarray:
     """The stored probabilities as a table again, by the formula that the docstring states."""
     found = np.zeros(shape)
     rows = np.repeat(np.arange(shape[0]), np.diff(arrays["starts"].astype(int)))
-    found[rows, arrays["columns"]] = 2.0 ** (-63.0 * (LEVELS + 1.0 - arrays["levels"]) / LEVELS)
+    found[rows, arrays["columns"]] = 2.0 ** (-63.0 * (LOG_LEVELS + 1.0 - arrays["levels"]) / LOG_LEVELS)
     return found
 
 
@@ -80,7 +80,7 @@ def test_a_rare_output_keeps_its_posterior():
 
 
 def test_too_many_entries_leave_the_least_important_out(city, monkeypatch):
-    monkeypatch.setattr(explorer_data, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(explorer_data, "MAX_ENTRIES", 50)
     table = city.mechanism.table
     arrays = table_arrays(table, city.problem.records.prior)
     found = dense(arrays, table.shape)
@@ -193,7 +193,7 @@ def test_a_metric_that_cannot_be_computed_again_gives_a_page_without_losses(run,
         (["city.mdp", "-o", "city.mdp"], "both name city.mdp"),
         (["city.mdp", "-o", "nowhere/page.html"], "does not exist"),
         (["city.mdp", "--trace", "none.jsonl"], "cannot read the trace none.jsonl"),
-        (["city.mdp", "--trace", "bad.jsonl"], "line 2 is no JSON object"),
+        (["city.mdp", "--trace", "bad.jsonl"], "line 2 is not a JSON object"),
         (["city.mdp", "--against", "magic"], "unknown mechanism 'magic'"),
         (["city.mdp", "--streets", "bad.jsonl"], "goes with --map"),
         (["city.mdp", "--map", "grid:2x2"], "has no streets"),

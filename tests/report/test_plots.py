@@ -10,7 +10,7 @@ import pytest
 import metricdp as mdp
 from metricdp.errors import InputError, MissingExtraError
 from metricdp.partition import make_partition
-from metricdp.report.plots import LARGEST_DISC, plot_convergence, plot_loss, plot_mechanism, plot_record
+from metricdp.report.plots import LARGEST_DISC_AREA, plot_convergence, plot_loss, plot_mechanism, plot_record
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="the extra plot (matplotlib) is not installed")
 NASTY = "$x_{</script>}$ " + "long " * 20
@@ -60,7 +60,7 @@ def test_one_record_is_drawn_on_the_streets(streets):
     axes = rendered(mechanism.plot(name))
     assert name in axes.get_title()
     assert len(axes.collections[0].get_segments()) == problem.records.streets.n_edges
-    assert axes.collections[2].get_sizes() == pytest.approx(LARGEST_DISC * mechanism.probabilities[7])
+    assert axes.collections[2].get_sizes() == pytest.approx(LARGEST_DISC_AREA * mechanism.probabilities[7])
     assert np.asarray(axes.collections[3].get_offsets())[0] == pytest.approx(problem.records.coordinates[7, ::-1])
 
 
@@ -74,7 +74,7 @@ def test_one_word_is_drawn_as_bars_of_the_likeliest_reports():
 
 
 def test_an_unknown_record_is_named(results):
-    with pytest.raises(InputError, match="is no record of this mechanism"):
+    with pytest.raises(InputError, match="is not a record of this mechanism"):
         plot_mechanism(results[0].mechanism, "nowhere")
 
 

@@ -40,7 +40,7 @@ def test_small_problems_are_for_the_interior_point():
 
 
 def test_a_rough_gap_takes_first_order_steps_where_the_interior_point_is_dear(monkeypatch):
-    monkeypatch.setattr(auto, "OUTRIGHT", 0.0)
+    monkeypatch.setattr(auto, "CHEAP_OPERATIONS", 0.0)
     monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e-3)
     result = mdp.solve(town(), gap=0.02)
     assert set(chosen(result)) == {"first-order"}
@@ -50,7 +50,7 @@ def test_a_rough_gap_takes_first_order_steps_where_the_interior_point_is_dear(mo
 
 def test_slow_steps_hand_over(monkeypatch):
     """Steps end once they have cost as much as the interior point, or are foretold to."""
-    monkeypatch.setattr(auto, "OUTRIGHT", 0.0)
+    monkeypatch.setattr(auto, "CHEAP_OPERATIONS", 0.0)
     monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e6)
     result = mdp.solve(town(), gap=1e-5)
     assert chosen(result)[:2] == ["first-order", "interior"]
@@ -62,7 +62,7 @@ def test_slow_steps_hand_over(monkeypatch):
 
 
 def test_a_limit_at_the_hand_over_keeps_what_was_found(monkeypatch):
-    monkeypatch.setattr(auto, "OUTRIGHT", 0.0)
+    monkeypatch.setattr(auto, "CHEAP_OPERATIONS", 0.0)
     monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e6)
     seen = []
 
@@ -97,13 +97,13 @@ def test_the_cost_is_a_count():
     more = Merged.of(small_problem("road", seed=1, n=40, outputs=10)).whole()
     larger = Merged.of(small_problem("road", seed=1, n=80, outputs=5)).whole()
     assert cost.interior_operations(small) == cost.interior_operations(small)
-    shared = cost.ITERATIONS * 40**3 / 3  # the unit sums' matrix is one, whatever the outputs
+    shared = cost.TYPICAL_ITERATIONS * 40**3 / 3  # the unit sums' matrix is one, whatever the outputs
     assert cost.interior_operations(more) - shared == pytest.approx(2 * (cost.interior_operations(small) - shared))
     assert cost.interior_operations(larger) > 2 * cost.interior_operations(small)
 
 
 def test_no_factors_of_a_whole_city(monkeypatch):
-    monkeypatch.setattr(cost, "LARGEST", 10.0)
+    monkeypatch.setattr(cost, "MAX_OPERATIONS", 10.0)
     result = mdp.solve(town(), gap=0.05)
     assert "interior" not in {row["stage"] for row in result.trace.rows if row.get("component") == 0}
     assert result.status is mdp.Status.OPTIMAL

@@ -319,7 +319,7 @@ print(json.dumps([iterations, result.lower_bound, troubles]))
         assert len(troubles) == 1
         assert "could not be written" in troubles[0]
         assert "File too large" in troubles[0]
-        assert "the run goes on without it" in troubles[0]
+        assert "the run continues without it" in troubles[0]
         # what was written before is whole, and goes on from there
         rows = []
         check_honest(run("benders", tmp_path, resume=True, listener=rows.append))

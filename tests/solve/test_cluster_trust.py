@@ -183,7 +183,7 @@ class TestDask:
                 lambda worker, comm, keys, who=None, serializers=None: get_data(worker, comm, keys, who),
             )
         monkeypatch.setattr(executors, "_packed", lambda _, task: Evil(task))
-        monkeypatch.setattr(executors, "PATIENCE", 1.0)
+        monkeypatch.setattr(executors, "PATIENCE_SECONDS", 1.0)
         path = str(tmp_path / "touched")
         with workers(cluster=cluster.scheduler_address) as crew:
             assert crew.run(answer_plain, [path], Stop()) == [{"text": path}]
@@ -263,7 +263,7 @@ class TestEncryption:
             mdp.solve(town(), cluster=mdp.Cluster(encrypted, ca=cert, cert=cert, key=key))
 
     def test_without_files(self, encrypted, monkeypatch):
-        with pytest.raises(mdp.InputError, match="asks for encryption: give the files ca, cert and key"):
+        with pytest.raises(mdp.InputError, match="requires encryption: give the files ca, cert and key"):
             mdp.solve(town(), cluster=encrypted)
         monkeypatch.setattr(executors, "CONNECT_SECONDS", 1.0)
         with pytest.raises(mdp.InputError, match="no Dask scheduler answers"):
@@ -308,4 +308,4 @@ class TestEncryption:
             assert end.value.code == code
             output = capsys.readouterr()
             assert "Traceback" not in output.err
-            assert ("asks for encryption" in output.err) == (not given)
+            assert ("requires encryption" in output.err) == (not given)

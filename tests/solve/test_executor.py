@@ -122,7 +122,7 @@ def wait_until_ready(local):
 
 @contextmanager
 def two_processes():
-    """Give two processes that share nothing with this one."""
+    """Yield two processes that share nothing with this one."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         # both are up and have the package before anybody loses patience with them
         for future in [pool.submit(exec, "import time, metricdp; time.sleep(0.5)") for _ in range(2)]:
@@ -154,8 +154,8 @@ class TestDask:
         assert int(note.read_text()) != os.getpid()
 
     def test_a_worker_hangs(self, cluster, harm, monkeypatch):
-        monkeypatch.setattr(executors, "PATIENCE", 2.0)
-        monkeypatch.setattr(executors, "LEAST_PATIENCE", 0.2)
+        monkeypatch.setattr(executors, "PATIENCE_SECONDS", 2.0)
+        monkeypatch.setattr(executors, "LEAST_PATIENCE_SECONDS", 0.2)
         wait_until_ready(cluster)
         note = harm(signal.SIGSTOP)
         try:
@@ -167,7 +167,7 @@ class TestDask:
     @pytest.mark.slow  # reconnecting takes its time
     def test_the_scheduler_goes_away(self, monkeypatch):
         distributed = pytest.importorskip("distributed")
-        monkeypatch.setattr(executors, "PATIENCE", 2.0)
+        monkeypatch.setattr(executors, "PATIENCE_SECONDS", 2.0)
         monkeypatch.setattr(executors, "CONNECT_SECONDS", 3.0)
         with distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs="CRITICAL"
@@ -206,8 +206,8 @@ class TestProcesses:
         assert int(note.read_text()) != os.getpid()
 
     def test_a_process_hangs(self, doomed_processes, harm, monkeypatch):
-        monkeypatch.setattr(executors, "PATIENCE", 2.0)
-        monkeypatch.setattr(executors, "LEAST_PATIENCE", 0.2)
+        monkeypatch.setattr(executors, "PATIENCE_SECONDS", 2.0)
+        monkeypatch.setattr(executors, "LEAST_PATIENCE_SECONDS", 0.2)
         note = harm(signal.SIGSTOP)
         try:
             assert lost(check(executor=doomed_processes)) > 0
@@ -281,7 +281,7 @@ class TestWorkers:
         assert crew.patience >= 3 * 0.3
         crew = Workers(Lazy(), patience=1.5)
         crew.run(math.sqrt, [4.0], Stop())
-        assert crew.patience <= executors.LEAST_PATIENCE
+        assert crew.patience <= executors.LEAST_PATIENCE_SECONDS
 
     def test_answers_that_keep_coming_are_waited_for(self):
         with Elsewhere() as pool:
@@ -292,12 +292,12 @@ class TestWorkers:
     def test_threads_of_this_process_are_never_given_up(self):
         with ThreadPoolExecutor(1) as pool:
             assert Workers(pool).patience == math.inf
-        assert Workers(Lazy()).patience == executors.PATIENCE
+        assert Workers(Lazy()).patience == executors.PATIENCE_SECONDS
 
     @pytest.mark.parametrize("executor", [Lazy(), Refusing()])
     def test_stops(self, executor):
         stop = Stop()
-        threading.Timer(0.2, stop.ask).start()
+        threading.Timer(0.2, stop.request_end).start()
         begin = time.monotonic()
         assert Workers(executor, threads=1).run(slow, [0.5] * 100, stop) is None
         assert time.monotonic() - begin < 10.0

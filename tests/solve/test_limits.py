@@ -53,7 +53,7 @@ class TestReserve:
         stop = Stop()
         stop.keep_back(60.0)
         assert stop.seconds_left == stop.seconds_to_the_end == float("inf")
-        stop.ask()
+        stop.request_end()
         assert stop.is_due
         assert 0.0 < stop.seconds_to_the_end <= 2.0
 
@@ -104,7 +104,9 @@ def test_without_time_nothing_is_begun(method, closures, monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_takes_hardly_any_time_is_tried_all_the_same(method, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("metricdp.solve.ending"), "ALLOWANCE", 60.0)  # for slow machines
+    monkeypatch.setattr(
+        importlib.import_module("metricdp.solve.ending"), "ALLOWANCE_SECONDS", 60.0
+    )  # for slow machines
     problem = mdp.Problem(mdp.data.grid(8, 8), epsilon=0.5, eta=3.0, outputs=20)
     result = mdp.solve(problem, method=method, time_limit=NO_TIME)
     assert result.status is mdp.Status.LIMIT
@@ -149,7 +151,7 @@ class TestBreakingOff:
     def test_closures(self, monkeypatch):
         graph, V = self.graph(), np.random.default_rng(0).random((80, 40))
         whole = graph.closure(V, 1.0)
-        monkeypatch.setattr(closure, "BREAKABLE_FROM", 0)
+        monkeypatch.setattr(closure, "INTERRUPTIBLE_FROM", 0)
         assert np.array_equal(graph.closure(V, 1.0), whole)
         times = iter([False, False, True])
         with pytest.raises(StoppedError):
@@ -158,7 +160,7 @@ class TestBreakingOff:
     def test_thin_graphs(self, monkeypatch):
         graph = self.graph()
         whole = thin.thin_edges(graph, 0.1)
-        monkeypatch.setattr(thin, "BREAKABLE_FROM", 0)
+        monkeypatch.setattr(thin, "INTERRUPTIBLE_FROM", 0)
         assert np.array_equal(thin.thin_edges(graph, 0.1), whole)
         with pytest.raises(StoppedError):
             thin.thin_edges(graph, 0.1, is_over=lambda: True)
@@ -230,7 +232,7 @@ class TestSigterm:
             stop = Stop()
             with stop.on_interrupt():
                 signal.raise_signal(signal.SIGTERM)
-                assert stop.is_asked
+                assert stop.is_end_requested
                 assert seen == []
                 signal.raise_signal(signal.SIGTERM)
                 assert seen == ["ended"]

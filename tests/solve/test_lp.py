@@ -148,7 +148,7 @@ def long_program(n=700, m=1400):
 
 def test_stop_asked_before():
     stop = Stop()
-    stop.ask()
+    stop.request_end()
     begin = time.monotonic()
     solution = long_program().solve(stop=stop)
     assert not solution.is_optimal
@@ -166,7 +166,7 @@ def test_stop_at_the_deadline():
 @pytest.mark.parametrize("in_main_thread", [True, False])
 def test_stop_asked_during(in_main_thread):
     program, stop, solutions = long_program(), Stop(), []
-    timer = threading.Timer(0.2, stop.ask)
+    timer = threading.Timer(0.2, stop.request_end)
 
     def solve():
         solutions.append(program.solve(stop=stop))
@@ -210,7 +210,7 @@ def test_callbacks_do_not_pile_up():
 
 def test_a_hot_start_that_stalls_is_solved_from_scratch():
     patient, impatient = long_program(150, 300), long_program(150, 300)
-    impatient.be_impatient(0.0)
+    impatient.limit_hot_starts(0.0)
     statuses = []
     recover = impatient._recover
     impatient._recover = lambda attempt: (statuses.append(impatient._highs.getModelStatus()), recover(attempt))
@@ -226,4 +226,4 @@ def test_hot_starts_price_by_devex_and_cold_ones_as_the_solver_likes():
     """Steepest-edge weights are computed anew whenever rows were added, a solve for each row."""
     box = np.zeros(2), np.zeros(2), np.ones(2)
     assert pricing(LinearProgram(*box)) == lp.DEVEX == 1
-    assert pricing(LinearProgram(*box, is_hot_started=False)) == lp.OWN_CHOICE == -1
+    assert pricing(LinearProgram(*box, is_hot_started=False)) == lp.CHOSEN_BY_HIGHS == -1

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from benchmarks.alone import run_alone
-from benchmarks.memory import CAPPED, FREE, LARGE, SMALL
+from benchmarks.memory import LARGE_CASES, LIMITED_CASES, SMALL_CASES, UNLIMITED_CASES
 
 import metricdp as mdp
 from metricdp.errors import InputError, OutOfRoomError
@@ -35,13 +35,13 @@ def check_against_the_peak(case):
     assert found["peak_mb"] <= found["predicted_mb"] <= 1.25 * found["peak_mb"], found
 
 
-@pytest.mark.parametrize("case", [SMALL[0], SMALL[2]], ids=lambda case: f"{case.method} {case.name}")
+@pytest.mark.parametrize("case", [SMALL_CASES[0], SMALL_CASES[2]], ids=lambda case: f"{case.method} {case.name}")
 def test_the_model_is_within_25_percent_above_the_peak(case):
     check_against_the_peak(case)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [SMALL[1], *LARGE], ids=lambda case: f"{case.method} {case.name}")
+@pytest.mark.parametrize("case", [SMALL_CASES[1], *LARGE_CASES], ids=lambda case: f"{case.method} {case.name}")
 def test_so_it_is_at_larger_sizes(case):
     check_against_the_peak(case)
 
@@ -54,19 +54,19 @@ def check_against_the_limit(case):
     assert any("would not fit" in reason for reason in found["gave_up"]), found
 
 
-@pytest.mark.parametrize("case", CAPPED[:1], ids=lambda case: f"{case.method} {case.name}")
+@pytest.mark.parametrize("case", LIMITED_CASES[:1], ids=lambda case: f"{case.method} {case.name}")
 def test_linear_programs_keep_to_a_limit(case):
     check_against_the_limit(case)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CAPPED[1:], ids=lambda case: f"{case.method} {case.name}")
+@pytest.mark.parametrize("case", LIMITED_CASES[1:], ids=lambda case: f"{case.method} {case.name}")
 def test_so_do_other_methods(case):
     check_against_the_limit(case)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", FREE, ids=lambda case: f"{case.method} {case.name}")
+@pytest.mark.parametrize("case", UNLIMITED_CASES, ids=lambda case: f"{case.method} {case.name}")
 def test_without_a_limit_they_take_what_was_counted_or_more(case):
     found = run_alone(case)
     assert "failed" not in found, found
@@ -128,7 +128,7 @@ class TestCounts:
         problem = mdp.Problem(mdp.data.road("gothenburg", n=3_000, seed=0), epsilon=1.0, eta=1.0, outputs=2)
         true = problem.graph.n_pairs if stretch == 0.0 else len(thin_edges(problem.graph, stretch))
         assert sampled_edges(problem.graph, stretch) == pytest.approx(true, rel=0.05)
-        monkeypatch.setattr(importlib.import_module("metricdp.metric.thin"), "BREAKABLE_FROM", 0)
+        monkeypatch.setattr(importlib.import_module("metricdp.metric.thin"), "INTERRUPTIBLE_FROM", 0)
         assert sampled_edges(problem.graph, stretch) == pytest.approx(true, rel=0.2)
 
     def test_violated_pairs_come_in_as_steps_double(self):
@@ -209,7 +209,7 @@ class TestRefusing:
 
     def test_before_the_pairs_are_made(self, monkeypatch):
         monkeypatch.setattr(memory, "available_bytes", lambda: 120e6)
-        with pytest.raises(InputError, match=r"more than what is available, [\d.]+ GB: .* outputs would fit") as found:
+        with pytest.raises(InputError, match=r"more than the available [\d.]+ GB: .* outputs would fit") as found:
             self.grid()
         K = self.numbers(str(found.value))
         assert 50 < K < 400

@@ -48,7 +48,7 @@ class TestStop:
         time.sleep(0.06)
         assert stop.is_due
         assert stop.seconds_left == 0.0
-        assert not stop.is_asked
+        assert not stop.is_end_requested
 
     def test_no_deadline(self):
         assert Stop().seconds_left == float("inf")
@@ -57,8 +57,8 @@ class TestStop:
     def test_asking(self):
         stop, heard = Stop(), []
         with stop.telling(lambda: heard.append("a")):
-            stop.ask()
-        stop.ask()  # nobody listens any more
+            stop.request_end()
+        stop.request_end()  # nobody listens any more
         assert stop.is_due
         assert heard == ["a"]
         with stop.telling(lambda: heard.append("late")):
@@ -77,7 +77,7 @@ class TestStop:
         stop = Stop()
         with stop.on_interrupt():
             signal.raise_signal(signal.SIGINT)
-            assert stop.is_asked
+            assert stop.is_end_requested
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is before

@@ -39,7 +39,7 @@ TESTS = (
 ACCEPTED = ROOT / "tests" / "mutants-accepted.toml"
 REPORT = ROOT / "build" / "mutants.md"
 LEAST_SCORE = 0.95
-ALIVE = ("survived", "not reached", "broken")  # what was not run is not known to be killed
+ALIVE_OUTCOMES = ("survived", "not reached", "broken")  # what was not run is not known to be killed
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def report(
     outcomes: dict[Mutant, Outcome], sources: dict[str, str], accepted: dict[tuple[str, str], str], seconds: float
 ) -> tuple[str, bool]:
     """Return the report as Markdown, and whether the score suffices and every survivor is accepted."""
-    alive = {m: o for m, o in outcomes.items() if o.status in ALIVE}
+    alive = {m: o for m, o in outcomes.items() if o.status in ALIVE_OUTCOMES}
     unknown = [m for m in alive if _key(m) not in accepted]
     score = 1.0 - len(alive) / max(len(outcomes), 1)
     lines = [

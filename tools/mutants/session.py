@@ -36,7 +36,7 @@ MOST_SECONDS = 10.0  # of tests for one mutant, the most promising first
 # what a test may take: so many seconds, and so many times the processor time that it took without a fault
 WORK_LIMIT, WORK_FACTOR = 5.0, 10.0  # of processor time
 WAIT_LIMIT, WAIT_FACTOR = 20.0, 20.0  # of time
-MEMORY = 3 << 30  # bytes that a mutant may ask for beyond what is in use
+MEMORY_BYTES = 3 << 30  # bytes that a mutant may ask for beyond what is in use
 NOT_RUN, SURVIVED, KILLED = 3, 0, 1
 # thousands of databases that wait for the disk would take most of the time
 MEMORY_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
@@ -169,7 +169,7 @@ class MutationSession:
         home.mkdir()
         _use_folder(items[0][0].config, home / "tmp")
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
         try:
             self._put_in_place(mutant)
         except Exception as error:  # noqa: BLE001  a module that cannot be imported any more is a fault that is seen
@@ -284,7 +284,7 @@ def _take_defaults(old: object, new: object) -> None:
 
 
 def _take_over(name: str, old: object, new: object) -> None:
-    """Give a constant its new value wherever it was imported."""
+    """Set a constant to its new value wherever it was imported."""
     for module in list(sys.modules.values()):
         space = getattr(module, "__dict__", {})
         if name in space and space[name] is old:

@@ -1,4 +1,4 @@
-"""Applying a mechanism to what people have: files of places and ids, data frames, points, and texts."""
+"""Applying a mechanism to data: files of places and ids, data frames, points, and texts."""
 
 from metricdp.apply.files import FileSummary, perturb_file
 from metricdp.apply.frames import perturb_column, perturb_frame, snap_distances

@@ -1,4 +1,4 @@
-"""Rows of a CSV file or features of a GeoJSON file, some thousand at a time."""
+"""Rows of a CSV file or features of a GeoJSON file, a few thousand at a time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Batch:
 
 
 def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[Batch]:
-    """Give the rows of a CSV file, by their column id or by their coordinates."""
+    """Yield the rows of a CSV file, by their column id or by their coordinates."""
     known = frozenset(mechanism.records.ids)
     columns: _Columns | None = None
     for table in csv_tables(source):
@@ -64,7 +64,7 @@ def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *
 def geojson_batches(
     source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
 ) -> Iterator[Batch]:
-    """Give the Point features of a GeoJSON file, by their id or by their coordinates."""
+    """Yield the Point features of a GeoJSON file, by their id or by their coordinates."""
     if are_places and mechanism.records.kind != "places":
         raise InputError(
             f"{source.path} holds places, but the mechanism's records are vectors with "
@@ -116,7 +116,7 @@ def _check_header(table: Table, mechanism: Mechanism) -> None:
 
 
 def columns_of_secrets(names: Sequence[object], source: str) -> Layout:
-    """Find the columns of coordinates; a first line that is no header is not shown, for it may be a true place."""
+    """Find the columns of coordinates; a first line that is not a header is not shown: it may be a true place."""
     with suppress(InputError):  # whose message shows the names
         return find_columns(names, source)
     raise InputError(
@@ -141,7 +141,7 @@ def _id_column(table: Table) -> int:
     if len(columns) != 1:
         raise InputError(
             f"{table.source} has {len(columns)} columns id{revealed(listed(table.names))}: one is needed, or "
-            "a snap limit to take lat and lon (or x, y, ...) to the nearest record"
+            "a snap limit, to use lat and lon (or x, y, ...) instead"
         )
     return columns[0]
 
@@ -169,4 +169,4 @@ def _known(cell: str, known: frozenset[str]) -> str:
 
 
 def _no_record(where: str, value: str) -> InputError:
-    return InputError(f"{where}{revealed(value)} is no record of this mechanism: use one of its record ids")
+    return InputError(f"{where}{revealed(value)} is not a record of this mechanism: use one of its record ids")

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
 
 ROWS_AT_ONCE = 4096
-ROWS_LOOKED_AT = 512  # the first of each 4,096: enough to see what holds in half of them, in an eighth of the time
-MOST_NUMBERS = 8  # of one cell
-SAME = 1e-6  # relative: some metres in degrees
-SCALES = (1.0, 1e6, 1e7)  # degrees as they are, and as the whole numbers that phones store
+ROWS_LOOKED_AT = 512  # the first of each 4,096: enough to find a copy in half of them, in an eighth of the time
+MAX_NUMBERS = 8  # of one cell
+SAME_NUMBER_TOLERANCE = 1e-6  # relative: a few metres in degrees
+SCALES = (1.0, 1e6, 1e7)  # plain degrees, and the whole numbers that phones store
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.([0-9]+))?(?:[eE][-+]?[0-9]+)?")
 WORD = re.compile(r"[^\s,;:|/=()\[\]{}\"']+")
 
@@ -31,7 +31,7 @@ class Copies:
     A cell holds an id if it is the id or one of its words is, whatever the case. It holds a coordinate if one of its
     numbers is the coordinate, also rounded to the decimals that are shown or in millionths: so also in
     ``57.7, 11.97`` or ``POINT (11.97 57.7)``. A column is refused if at least half of its cells do so beyond those that
-    would by chance (compared with the secrets of other rows). **Nothing finds every copy**: a geohash, a postcode,
+    would by chance (compared with the secrets of other rows). **No check finds every copy**: a geohash, a postcode,
     another projection or an encrypted id passes.
     """
 
@@ -52,7 +52,7 @@ class Copies:
     ) -> None:
         """Compare rows of the kept columns with the true records and, if there are any, the true points.
 
-        Of many rows not all are looked at.
+        Of many rows only some are examined.
         """
         for start in range(0, len(rows) if self._names else 0, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_LOOKED_AT)
@@ -70,7 +70,7 @@ class Copies:
                 self._by_chance[column] = _sum(self._by_chance[column], shifted)
 
     def refuse_if_any(self) -> None:
-        """Refuse what is kept if a column holds the secret."""
+        """Refuse the kept columns if one of them holds the secret."""
         for name, filled, found, by_chance in zip(
             self._names, self._filled.tolist(), self._found, self._by_chance, strict=True
         ):
@@ -78,7 +78,7 @@ class Copies:
             if copied:
                 raise InputError(
                     f"the kept column {name!r} holds the true record under another name (in {copied} of {filled} "
-                    "rows that were looked at): leave it out; what is harmless can be put beside the reports afterwards"
+                    "examined rows): leave it out; harmless columns can be added to the reports afterwards"
                 )
 
 
@@ -90,7 +90,7 @@ class _Cells:
     """The cells of a column, with the numbers in them and how many decimals each number shows."""
 
     def __init__(self, texts: list[str]) -> None:
-        found = [[(match[0], match[1] or "") for match in NUMBER.finditer(text)][:MOST_NUMBERS] for text in texts]
+        found = [[(match[0], match[1] or "") for match in NUMBER.finditer(text)][:MAX_NUMBERS] for text in texts]
         shape = len(texts), max(map(len, found), default=0)
         self._texts = texts
         self._values, self._decimals = np.full(shape, np.nan), np.zeros(shape)
@@ -99,15 +99,15 @@ class _Cells:
             self._decimals[row, : len(numbers)] = [len(fraction) for _, fraction in numbers]
 
     def matches(self, ids: list[str], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Say for each row whether its cell holds the id (first column) and each of the numbers."""
+        """Return for each row whether its cell holds the id (first column) and each of the numbers."""
         is_id = np.array([_holds(text, name) for text, name in zip(self._texts, ids, strict=True)], dtype=bool)
         is_number = np.zeros(numbers.shape, dtype=bool)
         for value, digits in zip(self._values.T, self._decimals.T, strict=True):
             for scale in SCALES:
                 true = scale * numbers
-                # rounded or cut off after its digits; a whole number alone is rounded only where it counts millionths
+                # rounded or cut off after its digits; a whole number alone is rounded only if it counts millionths
                 shown = np.where((digits > 0) | (scale > 1.0), 10.0**-digits, 0.0)
-                is_number |= np.abs(value[:, None] - true) <= SAME * np.abs(true) + shown[:, None]
+                is_number |= np.abs(value[:, None] - true) <= SAME_NUMBER_TOLERANCE * np.abs(true) + shown[:, None]
         return np.column_stack((is_id, is_number))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
-from metricdp.apply.snapping import FAR, check_far, check_limit, draw_points
+from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
 from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
@@ -34,7 +34,7 @@ GEOJSON_SUFFIXES = (".geojson", ".json")
 
 @dataclass(repr=False)
 class FileSummary:
-    """What was done with a file. All but ``reports`` says something about the true records: it is for their holder.
+    """Counts for a perturbed file. All but ``reports`` reveal something about the true records: only for their holder.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class FileSummary:
     largest_snap_distance
         How far a point was from its record at most; None if records were named by their ids.
     unprotected
-        How many reports are of records without any neighbour: these may be given away completely.
+        How many reports are of records without any neighbour: these may be revealed completely.
     persons
         How many persons were charged; None without a ledger.
     """
@@ -76,23 +76,23 @@ def perturb_file(
 ) -> FileSummary:
     """Write one report for each row of ``source``, in its order, and nothing else of the row unless it is kept.
 
-    The files may be of any length: they are read and written in pieces. ``target`` appears whole at the end or not at
-    all. It is GeoJSON if its name ends so (``.geojson``, ``.json``), else CSV.
+    The files may be of any length: they are read and written in pieces. ``target`` appears complete at the end or not
+    at all. It is GeoJSON if its name ends so (``.geojson``, ``.json``), else CSV.
 
     Parameters
     ----------
     source
-        CSV (packed with gzip or not), or GeoJSON if its name ends so.
+        CSV (plain or gzipped), or GeoJSON if its name ends so.
     snap_limit
         Without it, rows name records by the column (or property) ``id``. With it, rows are points (columns ``lat`` and
-        ``lon``, or ``x``, ``y``, ...; Points in GeoJSON), which are taken to their nearest record, at most this far.
+        ``lon``, or ``x``, ``y``, ...; Points in GeoJSON), which are snapped to their nearest record, at most this far.
     far
-        What to do with points that are farther: ``"refuse"`` the whole file, or ``"drop"`` them. What is dropped is
-        missing, and whoever knows how many there were sees that.
+        What to do with points that are farther: ``"refuse"`` the whole file, or ``"drop"`` them. Anyone who knows how
+        many rows there were sees that some are missing.
     keep
-        Columns (or properties) that are written beside the report **as they are**: nothing protects them.
+        Columns (or properties) that are written beside the report **unchanged and unprotected**.
     snap_distances
-        A file to write the snap distance of each row to, readable by its owner only. It says something about the true
+        A file to write the snap distance of each row to, readable by its owner only. It reveals a part of the true
         points: never publish it with the reports.
     allow_unprotected
         Report also what the mechanism does not protect: records without any neighbour, and points where those that are
@@ -108,7 +108,7 @@ def perturb_file(
     check_far(far)
     if snap_limit is not None:
         check_limit(snap_limit)
-    elif snap_distances is not None or far != FAR[0]:
+    elif snap_distances is not None or far != FAR_POLICIES[0]:
         raise InputError("far and snap_distances go with snap_limit: give the farthest distance at which to snap")
     _check_columns(mechanism, target, keep)
 
@@ -148,7 +148,7 @@ def _write(
     is_rehearsal: bool,
     progress: Progress | None,
 ) -> FileSummary:
-    """Write the reports; a rehearsal does all but that, so that what is refused is refused before anyone is charged."""
+    """Write the reports; a rehearsal does everything else, so that a refusal comes before anyone is charged."""
     is_geojson = _is_geojson(source)
     is_alone = mechanism.guarantee.is_isolated
     summary, first_far = FileSummary(), 0
@@ -189,7 +189,7 @@ def _write(
         if summary.dropped and far == "refuse":
             raise InputError(
                 f"{summary.dropped} of {n_read} places are farther than {snap_limit:g} from every record (the first "
-                f"is in row {first_far}): nothing was written; let them be dropped, or raise the snap limit"
+                f"is in row {first_far}): nothing was written; drop them, or raise the snap limit"
             )
     return summary
 
@@ -202,7 +202,7 @@ def _check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]
     if taken:
         raise InputError(f"the kept column {min(taken)} has the name of a column of the reports: rename it")
     if _is_geojson(target) and mechanism.records.kind != "places":
-        raise InputError(f"{target} would be GeoJSON, but the mechanism's outputs are no places: write a .csv file")
+        raise InputError(f"{target} would be GeoJSON, but the mechanism's outputs are not places: write a .csv file")
 
 
 def _drawn(
@@ -236,7 +236,7 @@ def _writer(mechanism: Mechanism, target: Target, path: str | Path, keep: Sequen
 
 
 class _CsvWriter:
-    """Reports as rows: the output's name and coordinates, then what is kept."""
+    """Reports as rows: the output's name and coordinates, then the kept columns."""
 
     def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
         names, points = mechanism.outputs.ids(mechanism.records), mechanism.outputs.coordinates
@@ -251,7 +251,7 @@ class _CsvWriter:
         )
 
     def end(self) -> None:
-        """Write what comes last: nothing."""
+        """Write the end of the file: nothing for CSV."""
 
     def _write_rows(self, rows: list[list[str]]) -> None:
         text = io.StringIO(newline="")
@@ -260,7 +260,7 @@ class _CsvWriter:
 
 
 class _GeoJsonWriter:
-    """Reports as Point features: the output's name and what is kept are their properties."""
+    """Reports as Point features: the output's name and the kept properties are their properties."""
 
     def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
         self._names = mechanism.outputs.ids(mechanism.records)
@@ -298,5 +298,5 @@ def _coordinate_names(mechanism: Mechanism) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Give a property as a cell of a table."""
+    """Return a property as a cell of a table."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from metricdp.mechanism.mechanism import Mechanism
 
-DEGREES = "EPSG:4326"
+DEGREES_CRS = "EPSG:4326"
 
 
 def perturb_column(
@@ -33,10 +33,10 @@ def perturb_column(
     column
         A Series of record ids without missing values. Each row spends the budget once.
     keep_index
-        Pass the index on as it is, unprotected. By default rows are numbered from 0, for an index may hold the true
-        record. One that visibly does is refused; nothing finds every copy.
+        Keep the index unchanged and unprotected. By default rows are numbered from 0, since an index may hold the true
+        record. An index that visibly does is refused; no check finds every copy.
     allow_unprotected
-        Report also records without any neighbour; without it, they are refused.
+        Also report records without any neighbour; without it, they are refused.
 
     Examples
     --------
@@ -71,12 +71,12 @@ def perturb_frame(
     keep_index: bool = False,
     allow_unprotected: bool = False,
 ) -> Any:
-    """Draw a report for each row of a DataFrame or GeoDataFrame of points, taken to their nearest records first.
+    """Draw a report for each row of a DataFrame or GeoDataFrame of points, snapped to their nearest records first.
 
     The answer has the same order, the columns of coordinates (or the geometry, in the same reference system) with the
     reports' coordinates, the column ``report`` with their names, and the columns named by ``keep``. **Every other
-    column is left out, and so are the index and the frame's ``attrs``**: what stands beside a report can give the true
-    place away, and nothing protects it.
+    column is left out, and so are the index and the frame's ``attrs``**: values beside a report can reveal the true
+    place, and are not protected.
 
     Parameters
     ----------
@@ -88,10 +88,10 @@ def perturb_frame(
     far
         ``"refuse"`` the frame if any point is farther, or ``"drop"`` these rows; that they are missing can be seen.
     keep
-        Columns to pass on as they are. One that visibly holds the true place under another name is refused; nothing
-        finds every copy.
+        Columns to keep unchanged. One that visibly holds the true place under another name is refused; no check finds
+        every copy.
     keep_index
-        Pass the index on as it is, under the same rule. By default rows are numbered from 0.
+        Keep the index unchanged, under the same rule. By default rows are numbered from 0.
     allow_unprotected
         Report also where points that are close together can be told apart; without it, the mechanism is refused.
     """
@@ -116,9 +116,9 @@ def perturb_frame(
 
 
 def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
-    """Give how far each point of a frame is from its nearest record, as a Series: to choose a limit by.
+    """Return the distance of each point of a frame to its nearest record, as a Series: to choose a limit by.
 
-    This says something about the true points: it is for whoever holds them, never to be published with the reports.
+    This reveals something about the true points: it is for their holder, never to be published with the reports.
     """
     points, _ = _points_of(mechanism, frame)
     return _pandas().Series(snap_points(mechanism, points)[1], index=frame.index, name="snap_distance")
@@ -145,8 +145,8 @@ class _Geometry:
         self.given = np.column_stack([np.asarray(frame.geometry.x), np.asarray(frame.geometry.y)])
         points = mechanism.outputs.coordinates
         geopandas = _geopandas()
-        places = geopandas.GeoSeries(geopandas.points_from_xy(points[:, 1], points[:, 0]), crs=DEGREES)
-        # all outputs are converted, then chosen from: a report is the same to the last bit whatever the true point
+        places = geopandas.GeoSeries(geopandas.points_from_xy(points[:, 1], points[:, 0]), crs=DEGREES_CRS)
+        # all outputs are converted first: a report is the same to the last bit whatever the true point
         crs = frame.geometry.crs
         self._places = places.set_crs(None, allow_override=True) if crs is None else places.to_crs(crs)
 
@@ -191,7 +191,7 @@ def _geometry_points(mechanism: Mechanism, frame: Any) -> NDArray[np.float64]:
     if wrong is not None:
         raise InputError(f"row {wrong} of the GeoDataFrame is {kinds[wrong] or 'without geometry'}: give Points")
     if geometry.crs is not None:
-        geometry = geometry.to_crs(DEGREES)
+        geometry = geometry.to_crs(DEGREES_CRS)
     return np.column_stack([np.asarray(geometry.y), np.asarray(geometry.x)])
 
 
@@ -233,7 +233,7 @@ def checked_index(
 ) -> Any:
     """Return ``index`` unless one of its levels has the name of a ``secret`` column or visibly holds the true records.
 
-    None if rows are numbered from 0: such an index says nothing.
+    None if rows are numbered from 0: such an index reveals nothing.
     """
     if index.equals(_pandas().RangeIndex(len(index))):
         return None

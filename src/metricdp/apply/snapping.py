@@ -1,4 +1,4 @@
-"""Draw for points: each is taken to its nearest record first."""
+"""Draw for points: each is snapped to its nearest record first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from metricdp.mechanism.mechanism import Mechanism
 
-FAR = ("refuse", "drop")
+FAR_POLICIES = ("refuse", "drop")
 
 
 @dataclass(frozen=True, repr=False)
 class DrawnPoints:
-    """The output drawn for each point, the record it was taken to, and how far that was."""
+    """The output drawn for each point, its nearest record, and the distance between them."""
 
     outputs: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -31,7 +31,7 @@ class DrawnPoints:
 
 
 def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the nearest record of each point and its distance, in the mechanism's metric."""
+    """Return the nearest record of each point and its distance, in the mechanism's metric."""
     if mechanism.metric not in CoordinateMetric.NAMES:
         raise InputError(
             f"points cannot be snapped by the metric {mechanism.metric!r}: name records by their ids, or make a "
@@ -43,9 +43,9 @@ def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int
 def draw_points(
     mechanism: Mechanism, points: ArrayLike, *, limit: float, allow_unprotected: bool = False
 ) -> DrawnPoints:
-    """Draw for every point, also for those beyond ``limit``: what is done about these is for the caller to say.
+    """Draw for every point, also for those beyond ``limit``, which the caller has to handle.
 
-    Where the mechanism promises nothing for points that are close together, it is refused, whatever the points.
+    A mechanism that promises nothing for nearby points is refused, whatever the points are.
     """
     if not allow_unprotected:
         mechanism.guarantee.for_points(limit).check()
@@ -61,5 +61,5 @@ def check_limit(limit: float) -> None:
 
 def check_far(far: str) -> None:
     """Refuse a policy that is not known."""
-    if far not in FAR:
-        raise InputError(f"unknown policy {far!r} for points beyond the snap limit: choose {' or '.join(FAR)}")
+    if far not in FAR_POLICIES:
+        raise InputError(f"unknown policy {far!r} for points beyond the snap limit: choose {' or '.join(FAR_POLICIES)}")

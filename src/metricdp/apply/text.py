@@ -1,4 +1,4 @@
-"""Perturb a text: each word of the vocabulary is replaced by a draw, and nothing else passes through unasked."""
+"""Perturb a text: each word of the vocabulary is replaced by a draw, and nothing else is written by default."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from metricdp.data.writing import Target
     from metricdp.mechanism.mechanism import Mechanism
 
-POLICIES = ("refuse", "drop", "mask")
+UNKNOWN_POLICIES = ("refuse", "drop", "mask")
 MASK = "<unk>"
 KEPT_PUNCTUATION = frozenset(".,;:!?…()-–—\"'“”‘’„«»¿¡")
 APOSTROPHES = frozenset("'’")
-LONGEST_WORD = 1 << 16
-WORTH_REMEMBERING = 64  # characters
+LONGEST_WORD = 1 << 16  # characters; a longer one means that the file is not a text
+LONGEST_CACHED_CHUNK = 64  # characters whose pieces are remembered
 
 Piece = int | str | None
 """A part of a text: a record's row, punctuation, or a word outside the vocabulary (None)."""
@@ -34,7 +34,7 @@ Piece = int | str | None
 
 @dataclass(repr=False)
 class TextSummary:
-    """What was done with a text. All but ``words`` says something about the true text: it is for its holder.
+    """Counts for a perturbed text. All but ``words`` reveal something about the true text: only for its holder.
 
     Attributes
     ----------
@@ -43,10 +43,10 @@ class TextSummary:
     unknown
         How many words were outside the vocabulary.
     unprotected
-        How many words have no neighbour in the vocabulary, so that a draw may give them away completely. They count
+        How many words have no neighbour in the vocabulary, so that a draw may reveal them completely. They count
         among ``words`` if they were allowed; if not, they were treated as unknown.
     punctuation
-        How many punctuation marks were taken out.
+        How many punctuation marks were left out.
     """
 
     words: int = 0
@@ -70,7 +70,7 @@ def perturb_text(
 ) -> TextSummary:
     """Write the text of ``source`` with each word of the vocabulary replaced by a draw of its own.
 
-    The vocabulary is the mechanism's records. Case is not kept: a word is looked up as it stands, then in lower case,
+    The vocabulary is the mechanism's records. Case is not kept: a word is looked up unchanged, then in lower case,
     and the draw is written as the vocabulary spells it. Numbers, symbols and everything else that is neither blank nor
     punctuation is a word, and unknown unless the vocabulary holds it. Line breaks are kept; other blanks become one
     space. So the number of words in each line can be seen.
@@ -78,15 +78,15 @@ def perturb_text(
     Parameters
     ----------
     source
-        UTF-8 text of any length, packed with gzip or not; it is read and written in pieces.
+        UTF-8 text of any length, plain or gzipped; it is read and written in pieces.
     unknown
         What to do with words outside the vocabulary: ``"refuse"`` the text, ``"drop"`` them, or ``"mask"`` them as
         ``<unk>``. They are never written. A mask shows where they were.
     keep_punctuation
-        Keep ``. , ; : ! ?``, brackets, quotes and dashes where they stand: they are not protected.
+        Keep ``. , ; : ! ?``, brackets, quotes and dashes in place: they are not protected.
     allow_unprotected
-        Draw for words without any neighbour as well, though their draw may give them away. Without it, they are treated
-        as unknown.
+        Also draw for words without any neighbour, though their draw may reveal them. Without it, they are treated as
+        unknown.
     progress
         Called after each piece.
     """
@@ -102,7 +102,7 @@ def perturb_text(
 
 
 def whole_words(source: TextSource) -> Iterator[str]:
-    """Give the text in pieces that end with a blank, so that no word is cut."""
+    """Yield the text in pieces that end with a blank, so that no word is cut."""
     rest = ""
     while piece := source.read():
         rest += piece
@@ -124,8 +124,10 @@ class Words:
     """Turns pieces of a text into pieces of the perturbed text, and counts."""
 
     def __init__(self, mechanism: Mechanism, *, unknown: str, keep_punctuation: bool, allow_unprotected: bool) -> None:
-        if unknown not in POLICIES:
-            raise InputError(f"unknown policy {unknown!r} for words outside the vocabulary: choose {_listed(POLICIES)}")
+        if unknown not in UNKNOWN_POLICIES:
+            raise InputError(
+                f"unknown policy {unknown!r} for words outside the vocabulary: choose {_listed(UNKNOWN_POLICIES)}"
+            )
         if mechanism.outputs.rows is None:
             raise InputError(
                 "the outputs of this mechanism are points without words: make one whose outputs are records"
@@ -168,12 +170,12 @@ class Words:
         alone = "" if self._allow_unprotected else f" ({self.summary.unprotected} of them without any neighbour in it)"
         raise InputError(
             f"{count} of {count + self.summary.words} words of {source.path} are not protected by the vocabulary"
-            f"{alone}, the first in line {self._first_unknown}: nothing was written; let them be dropped or masked"
+            f"{alone}, the first in line {self._first_unknown}: nothing was written; drop or mask them"
         )
 
     def _perturbed(self, chunk: str) -> list[str | int]:
-        """Give what stands for ``chunk`` in the perturbed text: rows to draw for and text; nothing if it is dropped."""
-        pieces = self._remembered(chunk) if len(chunk) <= WORTH_REMEMBERING else self._pieces(chunk)
+        """Return what replaces ``chunk`` in the perturbed text: rows to draw for, and text; nothing if dropped."""
+        pieces = self._remembered(chunk) if len(chunk) <= LONGEST_CACHED_CHUNK else self._pieces(chunk)
         made: list[str | int] = []
         n_words = n_hidden = 0
         is_joined = True  # whether a kept mark stands before the next word
@@ -210,7 +212,7 @@ class Words:
         return MASK if self._policy == "mask" else None
 
     def _pieces(self, chunk: str) -> tuple[Piece, ...]:
-        """Split what stands between blanks into words and punctuation marks."""
+        """Split the text between blanks into words and punctuation marks."""
         row = self._row(chunk)
         if row is not None:
             return (row,)
@@ -239,7 +241,7 @@ class Words:
             yield self._row(core[start:])
 
     def _row(self, word: str) -> int | None:
-        """Look a word up: as it stands, then in lower case, then with composed characters and plain apostrophes."""
+        """Look a word up: unchanged, then in lower case, then with composed characters and plain apostrophes."""
         row = self._row_of.get(word)
         if row is None:
             row = self._row_of.get(word.lower())

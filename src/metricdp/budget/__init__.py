@@ -1,4 +1,4 @@
-"""What reports spend: a ledger of budgets, and answers that are kept so that asking again spends nothing."""
+"""What reports spend: a ledger of budgets, and stored answers, so that asking again spends nothing."""
 
 from metricdp.budget.ledger import BudgetExceededError, BudgetsExceededError, Ledger
 from metricdp.budget.memoized import Memoized, memoize

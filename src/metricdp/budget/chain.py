@@ -1,7 +1,7 @@
 """Links that bind every charge to all charges before it, and the newest link kept apart from them.
 
 With a key, nobody without it can make, change, drop or reorder a charge unnoticed. Without one, a link is a plain hash:
-it shows what a medium lost or flipped by accident, but whoever means to can compute all links again.
+it shows accidental damage, but anyone who wants to forge a ledger can compute all links again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from metricdp.errors import FileFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# a byte that no UTF-8 text has, so that no holder's name gives this key away as its HMAC
+# a byte that no UTF-8 text has, so that no holder's name has this key as its HMAC
 CHAIN_LABEL = b"\xffmetricdp charges"
-SLOT = 256  # bytes for one link in the head file
+SLOT_BYTES = 256  # bytes for one link in the head file
 
 
 class Chain:
@@ -74,7 +74,7 @@ class Head:
         return self._newest(data)[:2] if data else None
 
     def write(self, n_charges: int, link: bytes) -> None:
-        """Note the newest link, unless a newer one is there already."""
+        """Write the newest link, unless the file already has a newer one."""
         try:
             with between_forks:
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -83,7 +83,7 @@ class Head:
                     data = file.read()
                     newest, slot = self._newest(data)[::2] if data else (None, 1)
                     if newest is None or n_charges > newest:
-                        file.seek(SLOT * (1 - slot))
+                        file.seek(SLOT_BYTES * (1 - slot))
                         file.write(self._slot(n_charges, link))
         except OSError as error:
             raise LedgerError(
@@ -92,10 +92,12 @@ class Head:
 
     def _slot(self, n_charges: int, link: bytes) -> bytes:
         fields = (self._name, n_charges, link.hex())
-        return json.dumps([*fields, self._chain.seal("head", *fields)]).encode().ljust(SLOT - 1) + b"\n"
+        return json.dumps([*fields, self._chain.seal("head", *fields)]).encode().ljust(SLOT_BYTES - 1) + b"\n"
 
     def _newest(self, data: bytes) -> tuple[int, bytes, int]:
-        found = [(*content, slot) for slot in (0, 1) if (content := self._content(data[slot * SLOT :][:SLOT]))]
+        found = [
+            (*content, slot) for slot in (0, 1) if (content := self._content(data[slot * SLOT_BYTES :][:SLOT_BYTES]))
+        ]
         if not found:
             raise FileFormatError(
                 f"{self.path} is damaged or not the head of this ledger: nothing was granted; put the newest copy "

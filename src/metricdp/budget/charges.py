@@ -1,7 +1,7 @@
 """The file of a ledger: charges that are only ever appended, each linked to all before it.
 
-Each charge says what its holder has spent with it, so that a sum is one look. The settings are sealed together with the
-number and link of the last charge, and the head file beside the key, if there is one, tells these two as well.
+Each charge states what its holder has spent including it, so that a sum is one lookup. The settings are sealed together
+with the number and link of the last charge, and the head file beside the key, if there is one, holds these two as well.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LEDGER = Kind(
         "CREATE INDEX charges_of_holders ON charges (holder, charge)",
     ),
 )
-ALL = "SELECT charge, holder, epsilon, reports, subject, spent, link FROM charges"
-SEALED = ("name", "limit", "currency", "charges", "link")
+ALL_CHARGES_SQL = "SELECT charge, holder, epsilon, reports, subject, spent, link FROM charges"
+SEALED_SETTINGS = ("name", "limit", "currency", "charges", "link")
 
 
 @dataclass(frozen=True)
 class State:
-    """What a ledger says of itself: its random name, limit, currency, and the number and link of its last charge."""
+    """The settings of a ledger: its random name, limit, currency, and the number and link of its last charge."""
 
     name: str
     limit: Fraction | float
@@ -95,11 +95,11 @@ class Charges:
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Yield the file for this process alone; all that is appended is on the disk at the end, or nothing."""
+        """Yield the file for exclusive use; at the end all additions are on the disk, or none."""
         with self.file.writing() as connection:
             transaction = Transaction(self, connection, self._state(connection))
             yield transaction
-        if self.head is not None:  # only now, so that the head is never newer than the file
+        if self.head is not None:  # written last, so that the head is never newer than the file
             self.head.write(transaction.state.charges, transaction.state.link)
 
     def check(self) -> State:
@@ -108,7 +108,7 @@ class Charges:
             self.file.check_pages(connection)
             state = self._state(connection)
             link = self.chain.start(state.name)
-            for number, row in enumerate(connection.execute(f"{ALL} ORDER BY charge"), start=1):
+            for number, row in enumerate(connection.execute(f"{ALL_CHARGES_SQL} ORDER BY charge"), start=1):
                 if row[0] != number:
                     raise self.file.damaged(f"charge {number} is missing")
                 self.amount(row, link)
@@ -116,7 +116,7 @@ class Charges:
             return state
 
     def amount(self, row: tuple[Any, ...], before: bytes) -> Fraction:
-        """Return what a charge says that its holder has spent, if it is as it was written after the link ``before``."""
+        """Return what the holder has spent including a charge, if it is unchanged and follows the link ``before``."""
         try:
             if self.chain.link(before, *row[:-1]) == row[-1]:
                 return Fraction(row[-2])
@@ -142,11 +142,11 @@ class Charges:
 
     def _settings(self, state: State) -> dict[str, str]:
         fields = (state.name, str(state.limit), state.currency, str(state.charges), state.link.hex())
-        stored = dict(zip(SEALED, fields, strict=True))
+        stored = dict(zip(SEALED_SETTINGS, fields, strict=True))
         return stored | {"key": key_check(self.key), "seal": self.chain.seal(*fields)}
 
     def _state(self, connection: sqlite3.Connection) -> State:
-        """Return the state, if the settings are as they were written and the last charge and the head agree."""
+        """Return the state, if the settings are unchanged and agree with the last charge and the head."""
         stored = dict(connection.execute("SELECT name, value FROM settings"))
         try:
             name, currency, link = stored["name"], stored["currency"], bytes.fromhex(stored["link"])
@@ -164,7 +164,7 @@ class Charges:
         return state
 
     def _check_head(self, head: Head, connection: sqlite3.Connection, state: State) -> None:
-        """Check that the charges go on from where the head file says that they were."""
+        """Check that the charges continue from those in the head file."""
         found = head.read()
         if found is None and state.charges == 0:
             return
@@ -213,15 +213,17 @@ class Charges:
 
 
 class Transaction:
-    """One look at the charges, or one change of them."""
+    """One consistent view of the charges, or one change of them."""
 
     def __init__(self, charges: Charges, connection: sqlite3.Connection, state: State) -> None:
         self.state = state
         self._charges, self._connection = charges, connection
 
     def spent(self, name: str) -> Fraction:
-        """Return what the last charge of the stored ``name`` says that it has spent."""
-        row = self._connection.execute(f"{ALL} WHERE holder = ? ORDER BY charge DESC LIMIT 1", (name,)).fetchone()
+        """Return what the stored ``name`` has spent, from its last charge."""
+        row = self._connection.execute(
+            f"{ALL_CHARGES_SQL} WHERE holder = ? ORDER BY charge DESC LIMIT 1", (name,)
+        ).fetchone()
         if row is None:
             return Fraction(0)
         before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()
@@ -249,5 +251,5 @@ def _amount_of_version_1(epsilon: Any, reports: Any) -> Fraction:
 
 
 def head_path(key: Path, ledger: Path) -> Path:
-    """Return where the newest charge of ``ledger`` is told: beside its key file."""
+    """Return the path of the head file of ``ledger``: beside its key file."""
     return key.with_name(f"{key.name}.{ledger.name}.head")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Batch(Protocol):
-    """Some rows of a file: a dataclass whose ``kept`` has the columns that were asked for, the person's last."""
+    """Some rows of a file: a dataclass whose ``kept`` has the requested columns, the person's last."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -33,7 +33,7 @@ class Batch(Protocol):
 
 
 class Summary(Protocol):
-    """What was done with a file."""
+    """Counts for a perturbed file."""
 
     persons: int | None
 
@@ -48,7 +48,7 @@ class Persons:
     Parameters
     ----------
     column
-        The column (or property) with the persons' names. It is not handed on unless it is kept.
+        The column (or property) with the persons' names. It is not passed on unless it is kept.
     charged
         What was charged before; the file must have the same persons with as many rows each.
     """
@@ -84,7 +84,7 @@ class Persons:
         is_name = (isinstance(value, str) and value.strip()) or (isinstance(value, int) and not isinstance(value, bool))
         if not is_name:
             raise InputError(f"{where} has no person in {self.column!r}: give every row a name or a whole number")
-        return normal_name(plain_cell(str(value)))  # as it was before a table for spreadsheets was made of it
+        return normal_name(plain_cell(str(value)))  # without the apostrophe that protects spreadsheets
 
 
 def charged(
@@ -98,7 +98,7 @@ def charged(
     before = _state_of(source)
     first = Persons(person)
     write(first, is_rehearsal=True)
-    if _state_of(source) != before:  # before anyone is charged
+    if _state_of(source) != before:  # checked before anyone is charged
         raise changed()
     ledger.charge_many(mechanism, first.rows_of)
     try:
@@ -110,13 +110,13 @@ def charged(
 
 
 def changed() -> InputError:
-    """Return the error for a file whose second reading was not as the first."""
-    return InputError("the file changed while it was read: nothing was written; copy it to where nobody writes it")
+    """Return the error for a file that changed between its two readings."""
+    return InputError("the file changed while it was read: nothing was written; use a copy that nobody changes")
 
 
 @contextmanager
 def nowhere(path: str | Path, **_: object) -> Iterator[Target]:
-    """Yield a target that forgets all that is written."""
+    """Yield a target that discards its input."""
     with Path(os.devnull).open("wb") as stream:
         yield Target(path, stream)
 
@@ -124,5 +124,5 @@ def nowhere(path: str | Path, **_: object) -> Iterator[Target]:
 def _state_of(source: str | Path) -> tuple[int, int, int]:
     status = existing_file(source).stat()
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{source} is read twice to charge before drawing, and is no file: save it to a file first")
+        raise InputError(f"{source} is read twice to charge before drawing, and is not a file: save it to a file first")
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 from metricdp.budget.charges import Charges
-from metricdp.budget.store import TIMEOUT, check_holder, check_options, is_number, keyed, normal_name
+from metricdp.budget.store import TIMEOUT_SECONDS, check_holder, check_options, is_number, keyed, normal_name
 from metricdp.errors import Faults, InputError, MetricDPError, revealed
 from metricdp.mechanism.guarantee import UNITS
 from metricdp.mechanism.snap import as_points
@@ -43,7 +43,7 @@ class BudgetExceededError(MetricDPError):
     Attributes
     ----------
     holder, spent, asked, limit
-        Whose budget it is, and the exact amounts.
+        The holder, and the exact amounts.
     """
 
     def __init__(self, holder: str, spent: Fraction, asked: Fraction, limit: Fraction) -> None:
@@ -66,7 +66,7 @@ class BudgetsExceededError(MetricDPError):
     Attributes
     ----------
     holders, n_asked
-        Whose budgets do not suffice, and how many were asked. The message tells how many, but not who.
+        The holders whose budgets do not suffice, and how many were asked for. The message says how many, but not who.
     """
 
     def __init__(self, holders: tuple[str, ...], n_asked: int) -> None:
@@ -91,16 +91,16 @@ class Ledger:
     Many processes and threads may use one file at once, also after a fork. Amounts are exact: epsilons are doubles, and
     their sum is compared with the limit as a fraction. Names are compared in Unicode's form NFC.
 
-    What is noticed, and then refused: every change of the file by accident (flipped bits, lost pages or rows). With a
-    key, also every change by someone who does not have it. With a key *file*, also that the ledger was removed or put
-    back to an older copy, as long as the head file beside the key is there. All charges are looked at when the ledger
-    is opened and by `check`; in between, the last one, and the last one of the holder who is charged.
+    Every accidental change of the file (flipped bits, lost pages or rows) is detected and refused. With a key, the
+    ledger also detects every change by someone who does not have the key. With a key *file*, it also detects that it
+    was removed or replaced by an older copy, as long as the head file beside the key exists. All charges are checked
+    when the ledger is opened and by `check`; in between, the last one, and the last one of the charged holder.
 
     Parameters
     ----------
     path
         An SQLite file on a local disk, made if it does not exist (readable by its owner only). Never put an older copy
-        in its place: it would have forgotten charges. After a crash, a file ``-journal`` beside it belongs to it. Files
+        in its place: it lacks the newer charges. After a crash, a file ``-journal`` beside it belongs to it. Files
         of version 1 are turned into version 2 when they are opened, and older versions of metricdp then refuse them.
     limit
         The most that a holder may spend: positive, a number, a Fraction, or infinity. It is stored in the file; opening
@@ -112,9 +112,9 @@ class Ledger:
         ledger is itself sensitive**: it tells who reported how often. Keep the key where those who can write the ledger
         cannot, and with it the head file ``KEY.LEDGER.head``, which tells the newest charge.
     must_exist
-        Refuse to make the file: one that was removed would otherwise begin again with nothing spent.
+        Refuse to make the file: a removed ledger would otherwise start again with nothing spent.
     new_head
-        Take the ledger as it is and write its head file anew. Charges that an older copy does not have are forgotten.
+        Accept the ledger as it is and write a new head file. Charges that an older copy lacks are forgotten.
     timeout
         Seconds to wait for other writers.
 
@@ -142,7 +142,7 @@ class Ledger:
         key: bytes | Path | None = None,
         must_exist: bool = False,
         new_head: bool = False,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         faults = Faults("the ledger")
         check_options(key, timeout, faults)
@@ -209,9 +209,9 @@ class Ledger:
         """Record ``reports`` fresh reports of ``holder`` at ``epsilon`` each; return what the holder has spent by now.
 
         The charge is on the disk when this returns; draw only then. If it would pass the limit, `BudgetExceededError`
-        is raised and nothing is recorded. After any other error, too, nothing is granted and nothing may be drawn.
+        is raised and nothing is recorded. After any other error, nothing is granted either and nothing may be drawn.
 
-        The epsilon is yours and so is its unit: nothing says here what was measured. Where there is a mechanism, use
+        The caller is responsible for epsilon and its unit, which cannot be checked here. If there is a mechanism, use
         `charge_for`.
         """
         return self._charge({holder: reports}, epsilon)
@@ -291,9 +291,9 @@ class Ledger:
     ) -> SnappedReports:
         """Charge ``holder`` for one fresh report per point, then draw them; see `Mechanism.perturb_points`.
 
-        A refusal for a point beyond ``limit`` is charged as well: that it came is visible.
+        A refusal for a point beyond ``limit`` is charged as well, since it is visible.
         """
-        given = as_points(points, mechanism.records)  # what is no point costs nothing
+        given = as_points(points, mechanism.records)  # an invalid point costs nothing
         self.charge_for(holder, mechanism, reports=len(given))
         return mechanism.perturb_points(given, limit=limit, allow_unprotected=allow_unprotected)
 
@@ -324,7 +324,7 @@ class Ledger:
         return name if self._key is None else keyed(self._key, name)
 
     def _spent_otherwise(self, now: Transaction, names: Iterable[str]) -> Fraction:
-        """Return what was spent under other spellings: version 1 stored their HMACs, which cannot be put together."""
+        """Return what was spent under other spellings: version 1 stored their HMACs, which cannot be merged."""
         if self._key is None:
             return Fraction(0)
         spellings = {spelling for name in names for spelling in (name, unicodedata.normalize("NFD", name))}
@@ -333,7 +333,7 @@ class Ledger:
 
 
 def currency_of(mechanism: Mechanism) -> str:
-    """Return what epsilon is "per" in: amounts may be added only where this is the same.
+    """Return the unit in which epsilon is counted: amounts may be added only if it is the same.
 
     Distances in km are comparable over any list of places. Those of coordinates are, at best, in one space. A matrix or
     a function has a unit that only its maker knows, so it is comparable with itself and the same records only.

@@ -1,4 +1,4 @@
-"""The same answer to the same question: asking again costs no budget, but the answers can be recognised."""
+"""The same answer to the same question: asking again costs no budget, but the answers can be linked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from metricdp.budget.store import (
-    TIMEOUT,
+    TIMEOUT_SECONDS,
     Kind,
     SqliteFile,
     check_holder,
@@ -43,20 +43,20 @@ def memoize(
     ledger: Ledger | None = None,
     key: bytes | Path | None = None,
     must_exist: bool = False,
-    timeout: float = TIMEOUT,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Memoized:
-    """Return ``mechanism`` with a memory at ``path``: see `Memoized`, also for what it does not hide."""
+    """Return ``mechanism`` with a memory at ``path``: `Memoized` explains what it does not hide."""
     return Memoized(mechanism, path, ledger=ledger, key=key, must_exist=must_exist, timeout=timeout)
 
 
 class Memoized:
     """A mechanism that draws once for each holder and record, and from then on repeats that answer.
 
-    Repeating an answer tells nothing new about the record, so it costs nothing: however often a holder reports the same
+    Repeating an answer reveals nothing new about the record, so it costs nothing: however often a holder reports one
     record, the cost is one epsilon. It is one epsilon for **each distinct record**: reports of m different records of a
     holder are together (m epsilon)-mDP.
 
-    What it does not hide (**trackability**): whoever sees the reports sees when the same answer comes again. Equal
+    What it does not hide (**trackability**): an observer of the reports sees when the same answer comes again. Equal
     answers can be linked, a place that is often visited stands out, and the set of answers can become a fingerprint of
     the holder. If that must be hidden, draw fresh reports and pay for each. When the budget is used up, a refusal
     itself tells that the record is one that was not asked before.
@@ -76,7 +76,7 @@ class Memoized:
         With a key (at least 16 secret bytes, or the Path of a file that holds them), the file holds HMAC-SHA256 of the
         questions in place of holders and records. The answers stay readable.
     must_exist
-        Refuse to make the file: one that was removed would otherwise begin again and draw every answer anew.
+        Refuse to make the file: a removed memory would otherwise start again and draw every answer anew.
     timeout
         Seconds to wait for other writers.
     """
@@ -89,7 +89,7 @@ class Memoized:
         ledger: Ledger | None = None,
         key: bytes | Path | None = None,
         must_exist: bool = False,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         faults = Faults("the memory")
         check_options(key, timeout, faults)
@@ -137,7 +137,7 @@ class Memoized:
         return answer_of[ids] if isinstance(ids, str) else [answer_of[name] for name in names]
 
     def _answer(self, holder: str, question_of: dict[str, str], *, allow_unprotected: bool) -> dict[str, str]:
-        # alone with the file from the look to the commit, so that no one else pays for or draws the same question
+        # exclusive from the lookup to the commit, so that no other process pays for or draws the same question
         with self._file.writing() as connection:
             answer_of = _stored(connection, question_of)
             missing = [name for name in question_of if name not in answer_of]

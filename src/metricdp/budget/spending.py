@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def budget(mechanism: Mechanism, n_reports: int) -> float:
-    """Give ``n_reports * epsilon``, rounded up: what fresh reports spend together if they are all of one holder."""
+    """Return ``n_reports * epsilon``, rounded up: what fresh reports spend together if they are all of one holder."""
     return round_up(n_reports * Fraction(mechanism.epsilon))

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     Upgrade = Callable[["SqliteFile", sqlite3.Connection], None]
 
-TIMEOUT = 60.0  # seconds to wait for other writers
-WAIT_AT_ONCE = 0.1  # seconds that SQLite itself waits before this process may do something else
+TIMEOUT_SECONDS = 60.0  # seconds to wait for other writers
+SQLITE_WAIT_SECONDS = 0.1  # seconds that SQLite itself waits before this process may do something else
 MIN_KEY_BYTES = 16
 MAX_KEY_BYTES = 4096
 NEW_KEY_BYTES = 32
 KEY_CHECK = "metricdp key check"
-SETTINGS = "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+SETTINGS_SQL = "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 # No transaction is open while a process forks: SQLite's locks and connections must not be carried into a child.
 between_forks = threading.RLock()
@@ -145,7 +145,9 @@ class SqliteFile:
 
     def _connect(self) -> sqlite3.Connection:
         # mode=rw: a file that has gone is not silently made again with nothing spent
-        return sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=WAIT_AT_ONCE)
+        return sqlite3.connect(
+            f"{self.path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=SQLITE_WAIT_SECONDS
+        )
 
     def _make(self, settings: dict[str, str]) -> None:
         """Make the file beside its place and link it there whole, unless another process was faster."""
@@ -156,7 +158,7 @@ class SqliteFile:
                 with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
                     connection.execute("PRAGMA synchronous = EXTRA")
                     connection.execute("BEGIN EXCLUSIVE")
-                    for statement in (SETTINGS, *self._kind.schema):
+                    for statement in (SETTINGS_SQL, *self._kind.schema):
                         connection.execute(statement)
                     connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
                     connection.execute(f"PRAGMA application_id = {self._kind.application_id}")
@@ -181,7 +183,7 @@ class SqliteFile:
         if found != "ok":
             raise self.damaged(found)
         statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
-        if statements != {SETTINGS, *self._kind.schema}:
+        if statements != {SETTINGS_SQL, *self._kind.schema}:
             raise self.damaged("its tables are not those that metricdp makes")
 
     def _check_kind(self, connection: sqlite3.Connection, upgrade: Upgrade | None = None) -> Upgrade | None:
@@ -254,7 +256,7 @@ def check_options(key: object, timeout: object, faults: Faults) -> None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Say whether ``value`` is a number and not a boolean."""
+    """Return whether ``value`` is a number and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -271,7 +273,7 @@ def secret_of(key: bytes | Path | None, *, can_make: bool) -> bytes | None:
         if can_make and not key.exists():
             _make_key(key)
         if key.exists() and not key.is_file():
-            raise InputError(f"the key file {key} is no file: name a file of secret bytes")
+            raise InputError(f"the key file {key} is not a file: name a file of secret bytes")
         with key.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             secret = file.read(MAX_KEY_BYTES + 1) if stat.S_ISREG(mode) else b""

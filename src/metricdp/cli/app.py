@@ -19,19 +19,19 @@ from metricdp.report.tables import print_line
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 
-# What the help says of each command, which is the first line of its function. A command's file is imported when the
-# command is asked for: the solvers take a second to load, and the help needs none of them.
+# The help text of each command, which is the first line of its function. A command's file is imported when the
+# command is run: the solvers take a second to load, and the help needs none of them.
 COMMANDS = {
     "demo": "Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism.",
     "solve": "Find the best mechanism for DATA, certify it, and write it to a file.",
     "verify": (
-        "Check a mechanism file exactly; exit 0 only if it is private as it claims, and protects anything at all."
+        "Check a mechanism file exactly; exit 0 only if it is as private as it claims and protects any records."
     ),
     "perturb": (
         "Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."
     ),
     "evaluate": (
-        "Say what a mechanism costs and what an adversary learns, and compare it with others on the same problem."
+        "Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."
     ),
     "report": "Write one HTML page that shows what a mechanism does, with both certificates; it works offline.",
     "audit": (
@@ -97,7 +97,7 @@ def print_json(fields: dict[str, Any]) -> None:
 
 
 def write_out(text: str) -> None:
-    """Write ``text`` to standard output, now: what it does not take is an error."""
+    """Write ``text`` to standard output at once; raise an error if that fails."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -106,9 +106,9 @@ def write_out(text: str) -> None:
 
 
 def lost_output(error: OSError) -> MetricDPError:
-    """Return the error for a standard output that takes nothing: a full disk, a closed pipe."""
+    """Return the error for a standard output that cannot be written: a full disk, a closed pipe."""
     return MetricDPError(
-        f"standard output cannot be written ({error.strerror}): name a place that has room and stays open"
+        f"standard output cannot be written ({error.strerror}): use a disk with free space or an open pipe"
     )
 
 

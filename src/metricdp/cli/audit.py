@@ -1,4 +1,4 @@
-"""`metricdp audit`: what the reports of a deployed pipeline refute."""
+"""`metricdp audit`: whether the reports of a deployed pipeline refute its promise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from metricdp.apply.text import Words
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, out, print_json
 from metricdp.errors import InputError
 from metricdp.evaluate.auditor.auditor import (
-    BATCH,
+    BATCH_SIZE,
     FALSE_ALARM_RATE,
     N_ALONE,
     N_DRAWS,
@@ -66,7 +66,7 @@ def audit(
     false_alarm_rate: Annotated[
         float, typer.Option(help="The chance that a sound pipeline raises an alarm is at most this.")
     ] = FALSE_ALARM_RATE,
-    batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH,
+    batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH_SIZE,
     seed: Annotated[int, typer.Option(help="For the choice of pairs.")] = 0,
     shipped: Annotated[
         bool, typer.Option("--self-test", help="Audit the broken and the sound pipelines that ship with metricdp.")
@@ -106,7 +106,7 @@ def audit(
 
 
 def _kind(pipeline: str, inputs: str | None, snap_limit: float | None) -> str:
-    """Say what the pipeline reads."""
+    """Return the kind of inputs that the pipeline reads."""
     if pipeline.startswith(BUILTIN):
         if inputs is not None:
             raise InputError("--inputs goes with a command of your own: leave it out for a builtin pipeline")
@@ -140,7 +140,7 @@ def _pipeline(mechanism: Mechanism, pipeline: str, kind: str, snap_limit: float 
 
 
 def word_pipeline(mechanism: Mechanism) -> Pipeline:
-    """Return the pipeline from words to words that `metricdp perturb --text --unknown mask` is."""
+    """Return the pipeline of `metricdp perturb --text --unknown mask`, from words to words."""
 
     def report(words: list[Any]) -> list[str]:
         text: Any = io.StringIO()
@@ -151,7 +151,7 @@ def word_pipeline(mechanism: Mechanism) -> Pipeline:
 
 
 def _outputs(mechanism: Mechanism, pipeline: str, kind: str) -> tuple[str, ...] | None:
-    # a program may spell its reports as it likes, and a text has masks
+    # a program may name its reports freely, and a text has masks
     return mechanism.outputs.ids(mechanism.records) if pipeline.startswith(BUILTIN) and kind != "words" else None
 
 

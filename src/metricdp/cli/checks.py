@@ -1,4 +1,4 @@
-"""What commands check before they work: files not to be overwritten, and records that look like people's data."""
+"""Checks before a command runs: files not to be overwritten, and records that look like people's data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metricdp.data.writing import check_writable, remove_leftovers
 from metricdp.errors import InputError
 from metricdp.report.tables import print_line
 
-TO_BE_MADE = ("--ledger", "--ledger-key", "the head of --ledger-key")  # taken even if they do not exist yet
+MAY_BE_MISSING = ("--ledger", "--ledger-key", "the head of --ledger-key")  # accepted even if they do not exist yet
 
 
 def check_targets(
@@ -21,12 +21,12 @@ def check_targets(
 ) -> None:
     """Refuse files that cannot be written, and two options that name one file where one of them writes it.
 
-    What a killed process has left beside a target is removed.
+    Temporary files of a killed process beside a target are removed.
     """
     taken = {
         Path(path).resolve(): option
         for option, path in sources.items()
-        if path is not None and (option in TO_BE_MADE or is_there(path))
+        if path is not None and (option in MAY_BE_MISSING or is_there(path))
     }
     for option, path in targets.items():
         if path is None:
@@ -35,11 +35,11 @@ def check_targets(
         remove_leftovers(path.resolve().parent)
         other = taken.setdefault(path.resolve(), option)
         if other != option:
-            raise InputError(f"{other} and {option} both name {path}: give {option} a file of its own")
+            raise InputError(f"{other} and {option} both name {path}: give {option} another file")
 
 
 def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:
-    """Say on standard error if the records look like people's data; return the warnings."""
+    """Return warnings if the records look like people's data, and print them to standard error."""
     warning = publication_warning(records, columns=columns)
     if warning is None:
         return []

@@ -20,13 +20,13 @@ from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
-from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, Comparison, compare
+from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
-from metricdp.evaluate.utility import LEVELS, Utility, utility, weighted_quantiles
+from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
 from metricdp.report.tables import print_line, printable
 
-QUICK = "exponential,planar-laplace,uniform"
+QUICK_BASELINES = "exponential,planar-laplace,uniform"
 
 
 @app.command("evaluate")
@@ -34,7 +34,7 @@ def evaluate_command(
     file: FileArgument,
     against: Annotated[
         str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or all; or none.")
-    ] = QUICK,
+    ] = QUICK_BASELINES,
     loss: Annotated[
         str | None, typer.Option(help="travel | distance | a matrix file, if the file does not hold its loss.")
     ] = None,
@@ -43,10 +43,12 @@ def evaluate_command(
         typer.Option(help="What the wrong adversary believes: uniform, or a file with one weight per record."),
     ] = None,
     per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for each comparison that solves an LP.")] = TIME_LIMIT,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for each comparison that solves an LP.")
+    ] = TIME_LIMIT_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
+    """Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
     check_targets(
         {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
     )
@@ -108,7 +110,7 @@ def _print_head(found: Rebuilt, used: Utility) -> None:
     best = found.mechanism.optimality
     bound = f"; lower bound as the file claims {best.lower_bound:.6g}" if best is not None and found.is_own_loss else ""
     print_line(out, f"Expected loss {used.loss:.6g} {unit}".rstrip() + bound)
-    spread = weighted_quantiles(used.per_record, problem.records.prior, LEVELS)
+    spread = weighted_quantiles(used.per_record, problem.records.prior, QUANTILE_LEVELS)
     worst = problem.records.ids[int(used.per_record.argmax())]
     print_line(out, f"  by record: {_quantiles(spread)}; worst {used.per_record.max():.4g} ({worst})")
     if used.distance_quantiles is None:
@@ -204,7 +206,7 @@ def _fields(
         "loss_after_remap": comparison.ours.loss_after_remap,
         "claimed_loss": None if best is None else best.loss,
         "claimed_lower_bound": None if best is None else best.lower_bound,
-        "loss_by_record": _by_level(weighted_quantiles(used.per_record, problem.records.prior, LEVELS)),
+        "loss_by_record": _by_level(weighted_quantiles(used.per_record, problem.records.prior, QUANTILE_LEVELS)),
         "worst_record": problem.records.ids[int(used.per_record.argmax())],
         "distance_mean": used.distance_mean,
         "distance": None if used.distance_quantiles is None else _by_level(used.distance_quantiles),

@@ -1,4 +1,4 @@
-"""The way in and out: every error becomes one line and an exit code."""
+"""The entry point: every error becomes one line and an exit code."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.report.tables import print_line
 
-INTERRUPTED = 130  # what typer makes of Ctrl-C
+INTERRUPTED_EXIT_CODE = 130  # typer's for Ctrl-C
 
 
 def main() -> None:
     """Run the command line and turn every error into one line and an exit code."""
     try:
         code = app(standalone_mode=False)
-        sys.stdout.flush()  # what cannot be written is an error like others
+        sys.stdout.flush()  # output that cannot be written is an error like any other
     except (InputError, MissingExtraError) as error:
         _fail(error, WRONG_INPUT)
     except MetricDPError as error:
         _fail(error, ANSWER_IS_NO if _is_a_no(error) else PROGRAM_FAILED)
     except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
+        code = INTERRUPTED_EXIT_CODE
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's: an option or argument that cannot be understood
             _complain(error)
         if os.environ.get("METRICDP_DEBUG"):
             raise
         _fail(_explained(error), PROGRAM_FAILED)
-    if code == INTERRUPTED:
+    if code == INTERRUPTED_EXIT_CODE:
         _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
     if _is_busy():
-        # all is written; a solver that is deaf to the limit would hold the process
+        # all is written; a solver that ignores the limit would keep the process alive
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code or 0)
@@ -45,26 +45,26 @@ def main() -> None:
 
 
 def _is_a_no(error: MetricDPError) -> bool:
-    """Say whether the error is an answer: not private, or not within the budget."""
+    """Return whether the error is an answer: not private, or not within the budget."""
     from metricdp.budget.ledger import BudgetsExceededError  # noqa: PLC0415  (the help needs no ledger)
 
     return isinstance(error, (CertificationError, BudgetsExceededError))
 
 
 def _is_busy() -> bool:
-    """Say whether a solver still runs; one that was never imported does not."""
+    """Return whether a solver is still running; False if none was imported."""
     solver = sys.modules.get("metricdp.solve.lp")
     return solver is not None and bool(solver.is_busy())
 
 
 def _complain(error: Any) -> NoReturn:
-    """Say in one line which option or argument is wrong; without any words at all, show the help."""
+    """Print in one line which option or argument is wrong; without any arguments, print the help."""
     if len(sys.argv) == 1:
         error.show()
         sys.exit(WRONG_INPUT)
     unknown = getattr(error, "option_name", None)
     if unknown is not None and _is_secret() and not getattr(error, "possibilities", None):
-        _fail(InputError("an argument that begins with - is no option: write -- before the ids"), WRONG_INPUT)
+        _fail(InputError("an argument that begins with - is not an option: write -- before the ids"), WRONG_INPUT)
     message = " ".join(error.format_message().split()).rstrip(".")
     given = [
         word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
@@ -84,7 +84,7 @@ def _explained(error: Exception) -> MetricDPError:
 
 
 def _is_secret() -> bool:
-    """Say whether the arguments may hold true records, which messages do not show unless asked."""
+    """Return whether the arguments may hold true records, which messages show only on request."""
     return sys.argv[1:2] == ["perturb"] and "--show-values" not in sys.argv
 
 
@@ -98,7 +98,7 @@ def _fail(error: MetricDPError, code: int) -> NoReturn:
 
 
 def _can_be_written() -> bool:
-    """Write what waits for standard output; if that fails (a full disk, a closed pipe), give it up, now and later."""
+    """Flush standard output; if that fails (a full disk, a closed pipe), discard the output, now and later."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -27,9 +27,9 @@ from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.tables import LiveLine, print_line, printable
 
 STANDARD_OUTPUT = 1  # its number among the open streams
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 10.0  # of progress, when standard error is not a terminal
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
-DONE = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
+POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": ()}
 LEDGER_DEFAULTS = {"ledger": None, "person": None, "ledger_key": None, "new_ledger": None}
 
@@ -48,27 +48,25 @@ def perturb(
     ] = None,
     snap_limit: Annotated[
         float | None,
-        typer.Option(help="The input has coordinates: take each to its nearest record, at most this far."),
+        typer.Option(help="The input has coordinates: snap each to its nearest record, at most this far."),
     ] = None,
     far: Annotated[str, typer.Option(help="Places beyond the limit: refuse the file | drop them.")] = "refuse",
     snap_distances: Annotated[
         Path | None, typer.Option(help="Write how far each place was from its record; keep that file secret.")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A column to write beside the reports as it is, unprotected.")
+        list[str] | None, typer.Option(help="A column to write beside the reports unchanged, unprotected.")
     ] = None,
     unknown: Annotated[
         str, typer.Option(help="Words outside the vocabulary: refuse the text | drop | mask them.")
     ] = "refuse",
     keep_punctuation: Annotated[
-        bool, typer.Option("--keep-punctuation", help="Keep punctuation where it stands, unprotected.")
+        bool, typer.Option("--keep-punctuation", help="Keep punctuation in place, unprotected.")
     ] = False,
     allow_unprotected: Annotated[
-        bool, typer.Option("--allow-unprotected", help="Report what is not protected, too: it may show the truth.")
+        bool, typer.Option("--allow-unprotected", help="Also report unprotected records, which may show the truth.")
     ] = False,
-    show_true: Annotated[
-        bool, typer.Option("--show-values", help="Let error messages show the true values that they are about.")
-    ] = False,
+    show_true: Annotated[bool, typer.Option("--show-values", help="Show true values in error messages.")] = False,
     ledger: Annotated[
         Path | None, typer.Option(help="Charge every person's reports to this ledger first; it must exist.")
     ] = None,
@@ -77,7 +75,7 @@ def perturb(
         Path | None, typer.Option(help="The key file of the ledger; made together with a new ledger.")
     ] = None,
     new_ledger: Annotated[
-        float | None, typer.Option(metavar="LIMIT", help="Make the ledger, with so much budget for each person.")
+        float | None, typer.Option(metavar="LIMIT", help="Make the ledger, with this budget for each person.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -138,7 +136,7 @@ def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dic
     lines = [
         f"{summary.words:,} words drawn, {summary.punctuation:,} punctuation marks taken out, written to {target}",
         (
-            f"{summary.unknown + alone:,} words {DONE[options['unknown']]}: {summary.unknown:,} outside the "
+            f"{summary.unknown + alone:,} words {POLICY_OUTCOMES[options['unknown']]}: {summary.unknown:,} outside the "
             f"vocabulary, {alone:,} without any neighbour in it"
         ),
         (
@@ -188,7 +186,7 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
 
 
 def _ledger(options: dict[str, Any]) -> Ledger | None:
-    """Return the ledger to charge, which exists or is made on purpose; None if no option asks for one."""
+    """Return the ledger to charge, an existing one or a new one on request; None without ledger options."""
     path, person, key, limit = (options[name] for name in ("ledger", "person", "ledger_key", "new_ledger"))
     if path is None and (person, key, limit) == (None, None, None):
         return None
@@ -197,7 +195,7 @@ def _ledger(options: dict[str, Any]) -> Ledger | None:
             "--ledger FILE and --person COLUMN go together: name both, or leave out all options of ledgers"
         )
     if limit is not None and path.exists():
-        raise InputError(f"--new-ledger would begin anew, but {path} exists: leave it out to charge that one")
+        raise InputError(f"--new-ledger would begin anew, but {path} exists: leave it out to charge that ledger")
     if limit is None and not path.exists():
         raise InputError(
             f"the ledger {path} does not exist: put it back if it was lost, or make it with --new-ledger LIMIT"
@@ -249,7 +247,7 @@ def _answer(
 
 
 def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
-    """Say what the reports do not hide; nothing if every pair of records is protected."""
+    """Return lines on what the reports do not hide; none if every pair of records is protected."""
     lines = []
     n_components = mechanism.certificate.n_components
     if n_unprotected:
@@ -265,7 +263,7 @@ def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
 
 
 class Counting(LiveLine):
-    """Shows how far the reading has come: on a terminal all the time, elsewhere a line every ten seconds."""
+    """Shows the progress of reading: continuously on a terminal, elsewhere a line every ten seconds."""
 
     def __init__(self, console: Console, what: str) -> None:
         super().__init__(console, "reading")

@@ -17,7 +17,7 @@ from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.convergence import read_trace
-from metricdp.report.explorer import QUICK, SourceFile, compared_with, write_explorer
+from metricdp.report.explorer import QUICK_BASELINES, SourceFile, compared_with, write_explorer
 from metricdp.report.tables import print_line
 
 
@@ -39,7 +39,7 @@ def report(
     ] = None,
     against: Annotated[
         str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or none.")
-    ] = ",".join(QUICK),
+    ] = ",".join(QUICK_BASELINES),
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML page that shows what a mechanism does, with both certificates; it works offline."""
@@ -70,7 +70,7 @@ def report(
 
 
 def _rebuilt(file: Path) -> Rebuilt | Mechanism:
-    """Give the mechanism with its problem, or alone if its losses are not in the file and cannot be computed."""
+    """Return the mechanism with its problem, or alone if its losses are not in the file and cannot be computed."""
     mechanism = load(file)
     try:
         return rebuild(file)

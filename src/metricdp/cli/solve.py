@@ -65,16 +65,16 @@ def solve_command(
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
-    tls_ca: Annotated[Path | None, typer.Option(help="For --cluster: who may sign its certificates (.pem).")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="For --cluster: its certificate authorities (.pem).")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="For --cluster: the certificate to show to it.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="For --cluster: that certificate's private key.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")] = False,
     lp: Annotated[
         str | None, typer.Option(help=f"For direct: the LP algorithm, {' | '.join(ALGORITHMS)}; simplex by default.")
     ] = None,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="For direct: hand all mDP rows to the LP solver at once.")
+        bool, typer.Option("--all-rows", help="For direct: pass all mDP rows to the LP solver at once.")
     ] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
     as_json: JsonOption = False,
@@ -148,7 +148,7 @@ def solve_command(
 
 
 def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
-    """Give what `--json` prints of a result."""
+    """Return the fields of a result that `--json` prints."""
     problem = result.problem
     return {
         "status": result.status.value,

@@ -23,7 +23,7 @@ def verify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a mechanism file exactly; exit 0 only if it is private as it claims, and protects anything at all."""
+    """Check a mechanism file exactly; exit 0 only if it is as private as it claims and protects any records."""
     try:
         mechanism = load(file, require=require)
     except CertificationError as error:
@@ -44,14 +44,14 @@ def verify(
 
 
 def _protects_nothing(mechanism: Mechanism) -> str:
-    """Say why a file that is private as it claims should not be relied on; empty if it can be."""
+    """Return why a file should not be relied on although it is as private as it claims; empty if there is no reason."""
     promise = mechanism.guarantee
     if promise.graph.n_pairs == 0:
-        return "no record has a neighbour, so any report may give its record away; solve again with a larger eta"
+        return "no record has a neighbour, so any report may reveal its record; solve again with a larger eta"
     if promise.n_isolated and not promise.is_recomputed:
         return (
             f"{promise.n_isolated:,} of {promise.graph.n:,} records have no neighbour in the file, and with the metric "
-            f"{promise.metric!r} nobody can tell whether their pairs were left out; solve again with a larger eta, or "
+            f"{promise.metric!r} it is unknown whether their pairs were left out; solve again with a larger eta, or "
             "without these records"
         )
     return ""

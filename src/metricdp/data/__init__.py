@@ -1,4 +1,4 @@
-"""Records: shipped data sets, and readers for what others bring."""
+"""Records: shipped data sets, and readers for other data."""
 
 from metricdp.data.gaussian import gaussian
 from metricdp.data.grid import grid

@@ -15,11 +15,11 @@ _CLOSED = frozenset({"no", "private"})
 
 
 def is_drivable(tags: Mapping[str, str]) -> bool:
-    """Say whether a way with these tags is a public street for cars.
+    """Return whether a way with these tags is a public street for cars.
 
     A street has one of the ``highway`` values in ``DRIVABLE_HIGHWAYS`` (service ways, tracks, foot and cycle ways are
     not among them), is no area, and is not closed by ``access``, ``vehicle``, ``motor_vehicle`` or ``motorcar`` being
-    ``no`` or ``private``; the more special key has the last word.
+    ``no`` or ``private``; the more specific key decides.
 
     Examples
     --------

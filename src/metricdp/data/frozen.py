@@ -1,4 +1,4 @@
-"""Arrays that nobody can change any more, not even by asking numpy to make them writable again."""
+"""Arrays that are read-only for good: numpy cannot make them writable again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def frozen(values: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Return ``values`` in plain memory that can never be written to: a copy, unless they are frozen already.
 
     ``setflags(write=False)`` can be taken back by its owner; memory of a ``bytes`` object cannot. Masked arrays are
-    refused: what stands behind a mask is not what a reader sees.
+    refused: values behind a mask differ from those that a reader sees.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def refuse_masked(values: Any) -> None:
 
 
 def _is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Say whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
+    """Return whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
     memory: Any = array
     while isinstance(memory, np.ndarray):
         if memory.flags.writeable:  # pickle makes such arrays

@@ -11,7 +11,7 @@ GAUSSIAN_SCALE = 3.0
 
 
 def gaussian(n: int = 500, *, dimension: int = 3, scale: float = GAUSSIAN_SCALE, seed: int = 0) -> Records:
-    """Give vectors drawn from a multivariate normal distribution with independent coordinates.
+    """Return vectors drawn from a multivariate normal distribution with independent coordinates.
 
     The paper's synthetic data (Section 4) are such vectors in 3 dimensions with eta = 2.0, but it does not say their
     standard deviation. With 1 nearly half of all pairs would be neighbours. The default of 3 gives 500 vectors 12.9

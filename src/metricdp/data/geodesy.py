@@ -16,7 +16,7 @@ EARTH_RADIUS_KM = 6371.0088  # mean radius of the Earth, as everywhere in metric
 # 29u, the arcsine below sqrt(1/2) 1.28 * 29u + 8u, times the radius 48u. Beyond a quarter of the circle the way to the
 # antipode is off by 107u radians, and half the circle less it by 72u of what remains. 128u leaves room.
 HAVERSINE_ROUNDING = 2.0**-46
-NEGLIGIBLE = 1e-290  # of squared sines: below it products lose digits, and no two places on Earth are 1e-142 km apart
+NEGLIGIBLE_SQUARED_SINE = 1e-290  # products of smaller ones lose digits; no two places on Earth are 1e-142 km apart
 
 
 def haversine_km(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def haversine_km(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
     east = _degrees_east(first[..., 1], second[..., 1])
     cosines = _cosine(first[..., 0]) * _cosine(second[..., 0])
     haversine = _half_sine(north) ** 2 + cosines * _half_sine(east) ** 2
-    haversine = np.where(haversine < NEGLIGIBLE, 0.0, haversine)
+    haversine = np.where(haversine < NEGLIGIBLE_SQUARED_SINE, 0.0, haversine)
     angle = 2.0 * np.arcsin(np.sqrt(np.minimum(haversine, 1.0)))
     is_far = haversine > 0.5
     if is_far.any():

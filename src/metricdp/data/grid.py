@@ -9,7 +9,7 @@ from metricdp.errors import Faults
 
 
 def grid(rows: int = 20, columns: int = 25, *, cell: float = 1.0, n: int | None = None, seed: int = 0) -> Records:
-    """Give the centres of the cells of a grid map; the default is the map of the paper (Section 4).
+    """Return the centres of the cells of a grid map; the default is the map of the paper (Section 4).
 
     The cell in row r and column c has its centre at ((r + 0.5) cell, (c + 0.5) cell).
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def contract(coordinates: ArrayLike, segments: ArrayLike) -> tuple[StreetNetwork, NDArray[np.int64]]:
-    """Give the intersections and dead ends of drawn segments, with the streets between them.
+    """Return the intersections and dead ends of drawn segments, with the streets between them.
 
     Points with two neighbours are passed through: a chain of them becomes one street whose length is the sum of the
     haversine lengths of its segments. Of parallel streets the shortest stays, a street back to its own start is
@@ -61,7 +61,7 @@ def contract(coordinates: ArrayLike, segments: ArrayLike) -> tuple[StreetNetwork
 def merge_parallel(
     edges: NDArray[np.integer[Any]], lengths: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give each pair of joined points once, the lower first, with the shortest length; drop loops.
+    """Return each pair of joined points once, the lower first, with the shortest length; drop loops.
 
     Examples
     --------

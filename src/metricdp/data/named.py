@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 GAUSSIAN_RECORDS = 2_000
 DEFAULT_ETA = {"road": 0.5, "grid": 2.0, "words": WORDS_ETA, "gaussian": 2.0}
-KNOWN = "road:gothenburg, grid:ROWSxCOLUMNS, words, gaussian, or the path of a file"
+KNOWN_DATASETS = "road:gothenburg, grid:ROWSxCOLUMNS, words, gaussian, or the path of a file"
 
 
 def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limit: float | None = None) -> Records:
     """Return all records of a shipped data set or of a file, with its streets if a file of them is named.
 
-    Reading a file may take ``memory_limit`` gigabytes, by default half of what is free.
+    Reading a file may take ``memory_limit`` gigabytes, by default half of the free memory.
 
     Examples
     --------
@@ -35,25 +35,25 @@ def named(source: str, *, streets: str | None = None, seed: int = 0, memory_limi
     if is_there(source) or family not in DEFAULT_ETA:
         return _from_file(source, streets, memory_limit)
     if streets is not None:
-        raise InputError(f"the streets {streets} go with a file of places, not with {source}")
+        raise InputError(f"the streets {streets} go with a file of places, not with {source}: leave them out")
     if family == "grid":
         return _grid(detail or "20x25", source)
     if family == "road":
         return road(detail or "gothenburg")
     if detail:
-        raise InputError(f"unknown dataset {source!r}: {family} takes no detail; use {KNOWN}")
+        raise InputError(f"unknown dataset {source!r}: {family} takes no detail; use {KNOWN_DATASETS}")
     return words() if family == "words" else gaussian(GAUSSIAN_RECORDS, seed=seed)
 
 
 def default_eta(source: str) -> float | None:
-    """Give the neighbour distance that suits a shipped data set; None for files."""
+    """Return the neighbour distance that suits a shipped data set; None for files."""
     return None if is_there(source) else DEFAULT_ETA.get(source.partition(":")[0])
 
 
 def chosen(records: Records, choice: str | None, *, seed: int, option: str = "records") -> Records:
     """Return the records that ``choice`` names: a count drawn with ``seed``, or a file of row numbers; None: all.
 
-    ``option`` is what errors call the choice.
+    ``option`` is the name of the choice in errors.
     """
     if choice is None:
         return records
@@ -63,7 +63,7 @@ def chosen(records: Records, choice: str | None, *, seed: int, option: str = "re
 
 
 def file_named(option: str, value: str, *words: str) -> str:
-    """Give ``value`` if it names a file that is there; if not, say what else ``option`` takes."""
+    """Return ``value`` if it names an existing file; otherwise raise an error that lists what ``option`` takes."""
     if not is_there(value):
         raise InputError(f"{option} must be {', '.join(words)} or the path of a file that exists, got {value!r}")
     return value
@@ -71,7 +71,7 @@ def file_named(option: str, value: str, *words: str) -> str:
 
 def _from_file(source: str, streets: str | None, memory_limit: float | None) -> Records:
     if not is_there(source):
-        raise InputError(f"unknown dataset {source!r}, and no such file: use {KNOWN}")
+        raise InputError(f"unknown dataset {source!r}, and no such file: use {KNOWN_DATASETS}")
     records = read_records(source, memory_limit=memory_limit)
     if streets is None:
         return records

@@ -1,4 +1,4 @@
-"""Records become public with the mechanism: signs that a list of them is data about people."""
+"""Signs that a list of records, which becomes public with the mechanism, is data about people."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-NOTABLE = 0.01  # of all records stand where another one does: a public list names each place once
-NEAR_NOTABLE = 0.1  # of all places are nearly where another one is; 1.6 % of the intersections of a city are
+NOTABLE_SHARE = 0.01  # of all records in the same place as another one: a public list names each place once
+NEAR_NOTABLE_SHARE = 0.1  # of all places close to another one; 1.6 % of the intersections of a city are
 NEAR_DECIMALS = 4  # of a degree: 11 m
 PEEKED_BYTES = 1 << 16
 TELLING_WORD = re.compile(  # of a column's name: persons, what they carry, and times
@@ -40,8 +40,8 @@ PERSONAL_ID = re.compile(r"[^@\s]+@[^@\s]+\.[a-zA-Z]{2,}|\d{4}-\d\d-\d\d([ T].*)
 def publication_warning(records: Records, *, columns: Iterable[object] = ()) -> str | None:
     """Return a warning if ``records`` look like people's data, None if they do not.
 
-    Records are not what a mechanism hides: they stand in its file and in every page that is made of it. A list of
-    places that people were at gives these people away, whatever epsilon is.
+    A mechanism does not hide its records: they are in its file and in every page made from it. A list of places that
+    people visited reveals these people, whatever epsilon is.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def publication_warning(records: Records, *, columns: Iterable[object] = ()) -> 
         return None
     return (
         f"{records.name!r} looks like data about people ({'; '.join(signs)}). Records are not hidden: each id, each "
-        "coordinate and each weight can be read in the mechanism's file and in pages made of it. Take a public list in "
-        "their place: distinct places, rounded (street corners, a grid), without any column about persons."
+        "coordinate and each weight can be read in the mechanism's file and in pages made from it. Use a public list "
+        "instead: distinct, rounded places (street corners, a grid), without any column about persons."
     )
 
 
@@ -118,15 +118,15 @@ def _is_telling(name: str) -> bool:
 
 def _telling_ids(records: Records) -> list[str]:
     n_found = sum(PERSONAL_ID.fullmatch(name) is not None for name in records.ids)
-    return [f"{n_found} ids are mail addresses or times"] if n_found >= NEAR_NOTABLE * records.n else []
+    return [f"{n_found} ids are mail addresses or times"] if n_found >= NEAR_NOTABLE_SHARE * records.n else []
 
 
 def _repeated(points: NDArray[np.float64], kind: str) -> list[str]:
     n = len(points)
-    n_repeats = n - _n_distinct(points, least=NOTABLE)
+    n_repeats = n - _n_distinct(points, least=NOTABLE_SHARE)
     if n_repeats:
         return [f"{n:,} records at {n - n_repeats:,} distinct places"]
-    n_repeats = n - _n_distinct(np.round(points, NEAR_DECIMALS), least=NEAR_NOTABLE) if kind == "places" else 0
+    n_repeats = n - _n_distinct(np.round(points, NEAR_DECIMALS), least=NEAR_NOTABLE_SHARE) if kind == "places" else 0
     return [f"{n_repeats:,} of {n:,} records within some 10 m of another one"] if n_repeats else []
 
 

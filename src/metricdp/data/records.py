@@ -113,7 +113,7 @@ class Records(FrozenArrays):
         return int(self.coordinates.shape[1])
 
     def select(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Records:
-        """Give the records in ``rows``, in that order, the prior scaled to sum to 1 again."""
+        """Return the records in ``rows``, in that order, the prior scaled to sum to 1 again."""
         chosen = np.asarray(rows)
         if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
             raise InputError(f"rows must be a list of whole numbers, got {chosen.dtype} of shape {chosen.shape}")
@@ -149,7 +149,7 @@ class Records(FrozenArrays):
         return self.select(rows)
 
     def with_prior(self, prior: ArrayLike) -> Records:
-        """Give the same records with another prior."""
+        """Return the same records with another prior."""
         return Records(
             self.coordinates,
             ids=self.ids,
@@ -161,7 +161,7 @@ class Records(FrozenArrays):
         )
 
     def with_streets(self, streets: StreetNetwork) -> Records:
-        """Give the same records as the intersections of ``streets``, row by row."""
+        """Return the same records as the intersections of ``streets``, row by row."""
         return Records(
             self.coordinates,
             ids=self.ids,

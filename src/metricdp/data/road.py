@@ -15,7 +15,7 @@ CITIES = ("gothenburg",)
 
 
 def road(city: str = "gothenburg", *, n: int | None = None, seed: int = 0) -> Records:
-    """Give the street intersections of a city, with the streets between them.
+    """Return the street intersections of a city, with the streets between them.
 
     Gothenburg has 6,239 intersections and dead ends and 8,310 streets of 914 km, all connected, from OpenStreetMap
     (© OpenStreetMap contributors, ODbL). Lengths in km follow the drawn streets.
@@ -46,7 +46,7 @@ def _whole(city: str) -> Records:
     coordinates = tensors["coordinates"].astype(np.float64) / 1e7
     streets = StreetNetwork(coordinates, tensors["edges"].astype(np.int32), tensors["lengths"].astype(np.float64) / 1e6)
     for array in (coordinates, streets.edges, streets.lengths):
-        array.setflags(write=False)  # shared by all who ask for this city
+        array.setflags(write=False)  # shared by all callers
     rows = np.arange(streets.n_nodes)
     ids = [f"{city[0]}{row:04d}" for row in rows]
     return Records(coordinates, ids=ids, name=city, streets=streets, street_nodes=rows)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_shipped(name: str) -> dict[str, NDArray[np.generic[Any]]]:
-    """Give the tensors of a shipped file by its name without the suffix."""
+    """Return the tensors of a shipped file by its name without the suffix."""
     try:
         return load((files("metricdp.data") / "files" / f"{name}.safetensors").read_bytes())
     except (OSError, SafetensorError) as error:

@@ -28,7 +28,7 @@ eta     500 words               2,000 words
 
 
 def words(*, n: int | None = None, seed: int = 0) -> Records:
-    """Give 2,000 common English words, the most frequent first, as 100-dimensional GloVe vectors.
+    """Return 2,000 common English words, the most frequent first, as 100-dimensional GloVe vectors.
 
     The prior is how often the words are used (wordfreq), and ``WORDS_ETA`` is a good eta for them. The sources and
     their licences are in ``files/PROVENANCE.md``.

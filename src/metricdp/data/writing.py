@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and streams that get everything at the end."""
+"""Files that are written completely or not at all, and streams that get everything at the end."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ except ImportError:  # not on Windows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PRIVATE = 0o600  # readable and writable by the owner only
-MOST_LINKS = 40  # as many as Linux follows
+PRIVATE_MODE = 0o600  # readable and writable by the owner only
+MAX_LINKS = 40  # as many as Linux follows
 TEMPORARY = re.compile(r"\.metricdp-[0-9a-f]{16}\.tmp")
 STREAM = re.compile(r"/(?:dev|proc/self|proc/thread-self)/fd/([0-9]+)")
 STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-FORMULA = re.compile("'*[=+\\-@\t\r\n]")  # what spreadsheets run begins so; apostrophes, so that it can be undone
+FORMULA = re.compile("'*[=+\\-@\t\r\n]")  # the start of what spreadsheets run, after apostrophes of an earlier escape
 
 
 class Target:
-    """Where something is written to."""
+    """The target of a write."""
 
     def __init__(self, path: str | Path, stream: IO[bytes]) -> None:
         self.path, self._stream = path, stream
@@ -69,7 +69,7 @@ def check_writable(path: str | Path, *, may_be_stream: bool = False) -> None:
 
 
 def write_whole(path: str | Path, data: bytes) -> None:
-    """Write ``data`` to the file ``path``, whole or not at all; see `replacing`."""
+    """Write ``data`` to the file ``path``, completely or not at all; see `replacing`."""
     check_writable(path)
     with replacing(path) as target:
         target.write(data)
@@ -79,9 +79,9 @@ def write_whole(path: str | Path, data: bytes) -> None:
 def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]:
     """Write a file beside ``path`` that takes its place at the end, and only if nothing failed.
 
-    A new file gets the permissions that the umask allows, and a file that is replaced passes on its own. A private one
-    can be read by its owner only, from the beginning, and whatever it replaces. Leftovers of processes that were killed
-    are removed first.
+    A new file gets the permissions that the umask allows; a replacement keeps those of the old file. A private file can
+    be read by its owner only, from the beginning, whatever it replaces. Leftovers of killed processes are removed
+    first.
 
     An open stream of this process (``/dev/stdout``, ``/dev/fd/3``) is never replaced: it gets everything at the end.
     """
@@ -92,9 +92,9 @@ def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write ``data`` to a new private file, which is seen whole or not at all; FileExistsError if there is one."""
+    """Write ``data`` to a new private file, completely or not at all; FileExistsError if there is one."""
     remove_leftovers(path.parent)
-    temporary, stream = _temporary(path, PRIVATE)
+    temporary, stream = _temporary(path, PRIVATE_MODE)
     try:
         with stream:
             stream.write(data)
@@ -120,7 +120,7 @@ def stream_number(path: str | Path) -> int | None:
     (1, 3, None)
     """
     place = Path(path)
-    for _ in range(MOST_LINKS):
+    for _ in range(MAX_LINKS):
         name = os.path.normpath(place.absolute())
         match = STREAM.fullmatch(name)
         if match is not None or name in STANDARD_STREAMS:
@@ -133,7 +133,7 @@ def stream_number(path: str | Path) -> int | None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of processes that were killed: ours, and no longer locked by whoever wrote them."""
+    """Remove our temporary files of killed processes: those that are no longer locked by their writer."""
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
@@ -143,7 +143,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def spreadsheet_cell(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula: with an apostrophe before it if one could.
+    """Return a cell that no spreadsheet runs as a formula: with an apostrophe before it if necessary.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def spreadsheet_cell(cell: str) -> str:
 
 
 def plain_cell(cell: str) -> str:
-    """Return what `spreadsheet_cell` was given."""
+    """Return the original of a cell from `spreadsheet_cell`."""
     return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
@@ -165,7 +165,7 @@ def _beside(path: str | Path, *, is_private: bool) -> Iterator[Target]:
     is_new = not place.exists()
     with ExitStack() as stack:
         with _explained(path):
-            temporary, stream = _temporary(place, 0o666 if is_new and not is_private else PRIVATE)
+            temporary, stream = _temporary(place, 0o666 if is_new and not is_private else PRIVATE_MODE)
         stack.callback(temporary.unlink, missing_ok=True)
         stack.callback(_close, path, stream)
         yield Target(path, stream)
@@ -184,7 +184,7 @@ def _temporary(place: Path, mode: int) -> tuple[Path, IO[bytes]]:
     while True:
         temporary = place.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
         stream = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
-        with suppress(OSError):  # a file system without locks: whoever looks for leftovers cannot lock it either
+        with suppress(OSError):  # a file system without locks: a search for leftovers cannot lock it either
             lock(stream)
         if fcntl is None or os.fstat(stream.fileno()).st_nlink:
             return temporary, stream

@@ -1,7 +1,7 @@
 """The Bayesian adversary: knows the mechanism, believes in a prior, sees a report, and guesses the record.
 
 The optimal guess after output k is the record g with the least expected distance ``sum_i q_i z_ik d(i, g)``, where q is
-what the adversary believes. How well it does is measured under the true prior, so a wrong belief can only do worse.
+what the adversary believes. Its success is measured under the true prior, so a wrong belief can only do worse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENTRIES_AT_ONCE = 4_000_000  # of the distances among records
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """How well an adversary does.
+    """The success of an adversary.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Attack:
     right
         Probability that the most likely record is the true one.
     blind_error, blind_right
-        The same without seeing any report: what the belief alone gives away.
+        The same without seeing any report, from the belief alone.
     guesses
         The row guessed after each output, with the least expected distance, shape (K,); None as ``error``.
     """
@@ -48,7 +48,7 @@ class Attack:
 
 
 def posterior(mechanism: Mechanism, belief: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Give how likely each record is after each output, ``q_i z_ik / sum_j q_j z_jk``, shape (N, K).
+    """Return how likely each record is after each output, ``q_i z_ik / sum_j q_j z_jk``, shape (N, K).
 
     An output that never occurs under the belief leaves it as it was.
     """
@@ -59,7 +59,7 @@ def posterior(mechanism: Mechanism, belief: ArrayLike | None = None) -> NDArray[
 
 
 def attack(mechanism: Mechanism, problem: Problem, *, belief: ArrayLike | None = None) -> Attack:
-    """Give how well the optimal adversary does who believes in ``belief``, or knows the true prior."""
+    """Return the success of the optimal adversary with the prior ``belief``, by default the true prior."""
     return attack_all([mechanism], problem, belief=belief)[0]
 
 
@@ -95,7 +95,7 @@ def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLi
 
 
 def best_guesses(weights: NDArray[np.float64], problem: Problem, metric: Metric) -> NDArray[np.int64]:
-    """Give for each column of ``weights`` (N, C) the record g with the least ``sum_i weights_ic d(i, g)``."""
+    """Return for each column of ``weights`` (N, C) the record g with the least ``sum_i weights_ic d(i, g)``."""
     n = problem.n_records
     best, least = np.zeros(weights.shape[1], dtype=np.int64), np.full(weights.shape[1], np.inf)
     block = max(1, ENTRIES_AT_ONCE // n)
@@ -110,7 +110,7 @@ def best_guesses(weights: NDArray[np.float64], problem: Problem, metric: Metric)
 
 
 def distance_among_records(problem: Problem) -> Metric | None:
-    """Give what measures the adversary's error: the metric, or for streets that are not at hand the straight line."""
+    """Return the measure of the adversary's error: the metric, or the straight line if the streets are missing."""
     try:
         known = np.isfinite(problem.metric.to_rows(problem.records, np.zeros(1, dtype=np.int64))).all()
     except InputError:
@@ -120,7 +120,7 @@ def distance_among_records(problem: Problem) -> Metric | None:
 
 
 def wrong_prior(problem: Problem) -> tuple[NDArray[np.float64], str]:
-    """Give a belief that differs from the true prior, and what it is in words.
+    """Return a belief that differs from the true prior, and its description.
 
     Uniform if the prior is not; if it is, records with many neighbours (crowded places) are believed more likely.
     """
@@ -133,7 +133,7 @@ def wrong_prior(problem: Problem) -> tuple[NDArray[np.float64], str]:
 
 
 def checked_belief(belief: ArrayLike | None, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give a belief scaled to sum to 1; the true prior if none is given."""
+    """Return a belief scaled to sum to 1; the true prior if none is given."""
     if belief is None:
         return prior
     weights = np.asarray(belief, dtype=np.float64)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
 
 OURS = "this mechanism"
-TIME_LIMIT = 60.0
-TIE = 1e-6  # relative; two losses that differ by less are the same for any use
+TIME_LIMIT_SECONDS = 60.0  # for each mechanism that needs a linear program
+TIE_TOLERANCE = 1e-6  # relative; a smaller difference of two losses does not matter
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows, ours first, and why some that were asked for could not be made."""
+    """The rows, ours first, and why some of the requested mechanisms could not be made."""
 
     rows: tuple[Row, ...]
     unavailable: dict[str, str]
@@ -59,12 +59,16 @@ class Comparison:
     @property
     def better(self) -> tuple[Row, ...]:
         """Certified others with less loss than ours, before or after remapping, by more than rounding."""
-        limit = self.ours.loss * (1.0 - TIE)
+        limit = self.ours.loss * (1.0 - TIE_TOLERANCE)
         return tuple(r for r in self.rows[1:] if r.certified and min(r.loss, r.loss_after_remap) < limit)
 
 
 def compare(
-    mechanism: Mechanism, problem: Problem, against: Sequence[str] = (), *, time_limit: float | None = TIME_LIMIT
+    mechanism: Mechanism,
+    problem: Problem,
+    against: Sequence[str] = (),
+    *,
+    time_limit: float | None = TIME_LIMIT_SECONDS,
 ) -> Comparison:
     """Build the mechanisms named in ``against`` on ``problem``, certify them, and put them beside ``mechanism``.
 

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
 
-FREE_SHARE = 0.25
-FLOOR = 1e-9
-TOLERANCE = 1e-9
+FREE_SHARE = 0.25  # of the outputs, the nearest of each record: our choice, the paper names none
+FLOOR_PROBABILITY = 1e-9  # while solving
+LP_TOLERANCE = 1e-9  # of the LP solver, absolute
 
 
 def const_opt(
     problem: Problem, *, free_share: float = FREE_SHARE, time_limit: float | None = None
 ) -> tuple[Mechanism, str]:
-    """Give the best mechanism whose far entries are the exponential mechanism's, certified, and a note on it."""
+    """Return the best mechanism whose far entries are the exponential mechanism's, certified, and a note on it."""
     fixed = exponential_matrix(problem)
     n_free = min(problem.n_outputs, max(2, math.ceil(free_share * problem.n_outputs)))
     distances = distance_loss(problem.records, problem.outputs, problem.metric)
@@ -59,10 +59,10 @@ def _solve(
     is_free: NDArray[np.bool_],
     stop: Stop,
 ) -> NDArray[np.float64]:
-    """Solve one component: mDP rows between free entries enter when violated, those to fixed ones are bounds."""
+    """Solve one component: mDP rows between free entries are added when violated, those to fixed ones are bounds."""
     variables = np.where(is_free, np.cumsum(is_free.ravel()).reshape(is_free.shape) - 1, -1)
-    lower, upper = np.minimum(fixed, FLOOR), np.ones(fixed.shape)
-    pairs = DirectedPairs.of(graph, epsilon, floor=FLOOR)
+    lower, upper = np.minimum(fixed, FLOOR_PROBABILITY), np.ones(fixed.shape)
+    pairs = DirectedPairs.of(graph, epsilon, floor=FLOOR_PROBABILITY)
     for a, b, g in zip(pairs.tail, pairs.head, np.exp(pairs.exponent), strict=True):
         # a fixed neighbour bounds a free entry from both sides, and the exponential mechanism is always within
         held = ~is_free[b]
@@ -70,11 +70,11 @@ def _solve(
         lower[a, held] = np.maximum(lower[a, held], np.minimum(fixed[b, held] / g, fixed[a, held]))
     scale = float(np.ptp(costs, axis=1).max()) or 1.0
     objective = ((costs - costs.min(axis=1, keepdims=True)) / scale)[is_free]
-    program = LinearProgram(objective, lower[is_free], upper[is_free], tolerance=TOLERANCE)
+    program = LinearProgram(objective, lower[is_free], upper[is_free], tolerance=LP_TOLERANCE)
     counts = is_free.sum(axis=1)
     total = np.where(is_free, fixed, 0.0).sum(axis=1)
     program.add_rows(total, total, np.cumsum(counts) - counts, np.arange(counts.sum()), np.ones(counts.sum()))
-    found = LazyRows(program, pairs, variables, TOLERANCE).solve(stop)
+    found = LazyRows(program, pairs, variables, LP_TOLERANCE).solve(stop)
     if not found.is_optimal:
         raise SolverError("its linear program was not solved within the time limit")
     return np.where(is_free, found.Z, fixed)

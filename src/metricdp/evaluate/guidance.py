@@ -1,4 +1,4 @@
-"""One sentence for a problem that is degenerate, so that nobody takes its answer for more than it is."""
+"""One sentence that warns of a degenerate problem, whose answer means little."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
-NEARLY = 1e-3  # of the probability: less than this makes no difference in practice
+NEGLIGIBLE_PROBABILITY = 1e-3  # less makes no difference in practice
 
 
 def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
-    """Give one sentence if the problem is degenerate, None if not. The gravest case comes first."""
+    """Return one sentence if the problem is degenerate, None if not. The gravest case comes first."""
     graph, n = problem.graph, problem.n_records
     if graph.n_pairs == 0:
         return (
@@ -48,13 +48,13 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
 
 
 def _reports_the_cheapest(Z: NDArray[np.float64], problem: Problem) -> bool:
-    """Say whether every record that can occur reports (one of) its cheapest outputs nearly always."""
+    """Return whether every record that can occur reports (one of) its cheapest outputs nearly always."""
     matters = problem.records.prior > 0
     is_cheapest = problem.loss == problem.loss.min(axis=1, keepdims=True)
-    return bool(((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEARLY).all())
+    return bool(((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEGLIGIBLE_PROBABILITY).all())
 
 
 def _is_same_for_neighbours(Z: NDArray[np.float64], problem: Problem) -> bool:
-    """Say whether all records of a component report nearly alike (in total variation from its first record)."""
+    """Return whether all records of a component report nearly alike (in total variation from its first record)."""
     first = np.array([rows[0] for rows in problem.graph.components])
-    return bool((0.5 * np.abs(Z - Z[first[problem.graph.labels]]).sum(axis=1) <= NEARLY).all())
+    return bool((0.5 * np.abs(Z - Z[first[problem.graph.labels]]).sum(axis=1) <= NEGLIGIBLE_PROBABILITY).all())

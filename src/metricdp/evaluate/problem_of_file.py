@@ -1,7 +1,7 @@
 """The problem that a mechanism file belongs to: all but the loss is in every file, and the loss in some.
 
 Where a file has no losses, the usual ones are tried, and one is taken only if the table's expected loss under it is
-the figure that the file states. If none is, the caller must name the loss or be content with the distance.
+the figure that the file states. If none is, the distance is used unless the caller names the loss.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Pairs
     from metricdp.metric.graph import MdpGraph
 
-SAME = 1e-9  # relative difference of two figures that are the same
+SAME_LOSS_TOLERANCE = 1e-9  # relative difference up to which two expected losses are the same
 NAMED_LOSSES = ("travel", "distance")
 
 
@@ -69,8 +69,8 @@ class StoredMetric(Metric):
 class Rebuilt:
     """A mechanism, its problem, and in words where the loss comes from.
 
-    ``is_own_loss`` is False if the loss is a stand-in for the one that the mechanism was made for: then nobody can say
-    that it should be the best.
+    ``is_own_loss`` is False if the loss is a stand-in for the one that the mechanism was made for: then the mechanism
+    need not be the best.
     """
 
     mechanism: Mechanism
@@ -80,7 +80,7 @@ class Rebuilt:
 
 
 def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt:
-    """Load and certify a mechanism file, and give its problem.
+    """Load and certify a mechanism file, and return it with its problem.
 
     ``loss`` is ``"travel"`` (100 destinations drawn with seed 0), ``"distance"``, or a matrix (N, K); by default the
     file's own.
@@ -112,7 +112,7 @@ def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt
 
 
 def with_graph(problem: Problem, graph: MdpGraph, epsilon: float) -> Problem:
-    """Give the same problem with other neighbour pairs and another budget."""
+    """Return the same problem with other neighbour pairs and another budget."""
     metric = StoredMetric("matrix", graph, problem.metric)
     return Problem(
         problem.records, epsilon=epsilon, eta=math.inf, outputs=_given(problem), loss=problem.loss, metric=metric
@@ -150,7 +150,7 @@ def _asked(mechanism: Mechanism, loss: str | ArrayLike) -> tuple[NDArray[np.floa
 
 
 def _candidates(mechanism: Mechanism) -> list[tuple[str, Callable[[], NDArray[np.float64]]]]:
-    """Give the losses that mechanisms are usually made for; those that cannot be made raise."""
+    """Return the losses that mechanisms are usually made for; those that cannot be made raise."""
     records, outputs, metric = mechanism.records, mechanism.outputs, _metric(mechanism)
     found: list[tuple[str, Callable[[], NDArray[np.float64]]]] = []
     city = _on_shipped_streets(records)
@@ -170,17 +170,17 @@ def _made(make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64] | None
 
 
 def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
-    """Say whether the table's expected loss is the one that the file states."""
+    """Return whether the table's expected loss is the one that the file states."""
     if mechanism.optimality is None:
         return False
     # only the costs matter here: under the name of a matrix the pairs are not counted again
     problem = _problem(mechanism, losses, "given", StoredMetric("matrix", mechanism.graph))
     loss = table_loss(mechanism.table, problem)
-    return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME)
+    return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME_LOSS_TOLERANCE)
 
 
 def _on_shipped_streets(records: Records) -> Records | None:
-    """Give the records with their streets if they are intersections of a shipped city; None if not."""
+    """Return the records with their streets if they are intersections of a shipped city; None if not."""
     if records.name not in CITIES:
         return None
     city = road(records.name)

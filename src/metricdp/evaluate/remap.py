@@ -1,7 +1,7 @@
-"""Optimal Bayesian remapping: whoever receives a report replaces it by the output that is best on average.
+"""Optimal Bayesian remapping: the receiver of a report replaces it by the output that is best on average.
 
 It looks at the report only, so it is post-processing: privacy cannot get worse. Columns of the integer table are added
-up, which keeps every row sum and every mDP row; the exact check says so once more.
+up, which keeps every row sum and every mDP row; the exact check confirms it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def best_outputs(mechanism: Mechanism, problem: Problem) -> NDArray[np.int64]:
-    """Give the output that best replaces each one, ``argmin_l sum_i p_i z_ik c_il``, shape (K,).
+    """Return the output that best replaces each one, ``argmin_l sum_i p_i z_ik c_il``, shape (K,).
 
     An output keeps itself where no other is better.
     """
@@ -29,7 +29,7 @@ def best_outputs(mechanism: Mechanism, problem: Problem) -> NDArray[np.int64]:
 
 
 def remap(mechanism: Mechanism, problem: Problem) -> Mechanism:
-    """Give ``mechanism`` with its reports remapped by the prior, certified again at the same budget."""
+    """Return ``mechanism`` with its reports remapped by the prior, certified again at the same budget."""
     outputs = best_outputs(mechanism, problem)
     if np.array_equal(outputs, np.arange(len(outputs))):
         return mechanism

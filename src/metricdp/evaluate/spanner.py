@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from metricdp.problem.problem import Problem
 
-DILATION = 1.1
-ROOM = 1e-12  # relative, so that rounding of path lengths cannot break the promise
-GAP = 1e-4
+DILATION = 1.1  # path length in the spanner over direct distance, at most
+STRETCH_MARGIN = 1e-12  # relative, so that rounding of path lengths cannot break the promise
+SPANNER_GAP = 1e-4  # relative, of the program on the spanner
 
 
 def spanner(graph: MdpGraph, dilation: float) -> MdpGraph:
-    """Give the greedy spanner: shortest pairs first, a pair only if no path so far is within ``dilation`` times it.
+    """Return the greedy spanner: shortest pairs first, a pair only if no path so far is within ``dilation`` times it.
 
     Examples
     --------
@@ -43,16 +43,16 @@ def spanner(graph: MdpGraph, dilation: float) -> MdpGraph:
         raise InputError(f"the dilation must be at least 1, got {dilation}: 1.1 allows detours of 10 %")
     order = np.argsort(graph.distances, kind="stable")
     kept = np.zeros(graph.n_pairs, dtype=bool)
-    kept[order] = _greedy(graph.n, graph.pairs[order], graph.distances[order], dilation * (1.0 - ROOM))
+    kept[order] = _greedy(graph.n, graph.pairs[order], graph.distances[order], dilation * (1.0 - STRETCH_MARGIN))
     return MdpGraph(graph.n, graph.pairs[kept], graph.distances[kept])
 
 
 def spanner_mechanism(
     problem: Problem, *, dilation: float = DILATION, time_limit: float | None = None
 ) -> tuple[Mechanism, str]:
-    """Give the best mechanism on the spanner at epsilon / dilation, certified on all pairs, and a note on it."""
+    """Return the best mechanism on the spanner at epsilon / dilation, certified on all pairs, and a note on it."""
     sparse = spanner(problem.graph, dilation)
-    result = solve(with_graph(problem, sparse, problem.epsilon / dilation), gap=GAP, time_limit=time_limit)
+    result = solve(with_graph(problem, sparse, problem.epsilon / dilation), gap=SPANNER_GAP, time_limit=time_limit)
     if result.status not in (Status.OPTIMAL, Status.LIMIT):
         raise SolverError(f"its linear program ended as {result.status.value}")
     note = f"dilation {dilation:g}, {sparse.n_pairs:,} of {problem.graph.n_pairs:,} pairs"

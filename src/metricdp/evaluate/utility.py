@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Utility:
     distance_quantiles: dict[float, float] | None
 
 
-def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = LEVELS) -> Utility:
-    """Give what ``mechanism`` costs on ``problem``."""
+def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = QUANTILE_LEVELS) -> Utility:
+    """Return the cost of ``mechanism`` on ``problem``."""
     Z = mechanism.probabilities
     mean, quantiles = None, None
     distances = output_distances(problem)
@@ -57,7 +57,7 @@ def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] =
 
 
 def output_distances(problem: Problem) -> NDArray[np.float64] | None:
-    """Give the distance from each record to each output, shape (N, K); None if it is not known."""
+    """Return the distance from each record to each output, shape (N, K); None if it is not known."""
     try:
         distances = distance_loss(problem.records, problem.outputs, problem.metric)
     except InputError:
@@ -68,7 +68,7 @@ def output_distances(problem: Problem) -> NDArray[np.float64] | None:
 
 
 def weighted_quantiles(values: ArrayLike, weights: ArrayLike, levels: Sequence[float]) -> dict[float, float]:
-    """Give for each level q the least value v such that values up to v have at least the share q of the weight.
+    """Return for each level q the least value v such that values up to v have at least the share q of the weight.
 
     Examples
     --------

@@ -34,18 +34,26 @@ if TYPE_CHECKING:
 
 DEFAULT_OUTPUTS = 100
 # beginnings of scikit-learn's messages that name sizes and columns, and no values
-HARMLESS = ("Input ", "Found array with ", "X has ", "The feature names ", "Unable to ", "Expected ", "Feature names ")
+HARMLESS_BEGINNINGS = (
+    "Input ",
+    "Found array with ",
+    "X has ",
+    "The feature names ",
+    "Unable to ",
+    "Expected ",
+    "Feature names ",
+)
 
 
 class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replaces each row by the report of a certified epsilon-mDP mechanism.
 
-    `fit` takes a **public list** of records and finds the best mechanism for it; `transform` takes the true rows to
-    their nearest records and gives the coordinates of the outputs drawn for them. Do not fit on the secrets themselves:
-    which records and outputs there are is not hidden, so ``fit_transform`` of secret rows publishes them.
+    `fit` takes a **public list** of records and finds the best mechanism for it; `transform` snaps the true rows to
+    their nearest records and returns the coordinates of the outputs drawn for them. Do not fit on the secrets
+    themselves: the records and outputs are not hidden, so ``fit_transform`` of secret rows publishes them.
 
     With ``set_output(transform="pandas")`` scikit-learn puts the index of the input on the reports; one that visibly
-    holds the true points is refused, but nothing finds every copy: call ``reset_index(drop=True)`` first.
+    holds the true points is refused, but no check finds every copy: call ``reset_index(drop=True)`` first.
 
     Draws come from the operating system's randomness: there is no ``random_state``, two calls of `transform` differ,
     and each spends the budget again.
@@ -61,9 +69,9 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         How many of the records can be reported, drawn with ``seed``; all if there are fewer. By default 100.
     kind
         ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees. By default what the ``metric``
-        measures, or vectors; but two columns that could be degrees are refused unless it is said which they are.
+        measures, or vectors; but two columns that could be degrees are refused unless the kind is given.
     metric, loss
-        As in `Problem`, by default what fits the kind. Rows can only be taken to records by ``"euclidean"``,
+        As in `Problem`, by default what fits the kind. Rows can only be snapped to records by ``"euclidean"``,
         ``"manhattan"`` or ``"haversine"``.
     snap_limit
         Rows farther than this from every record are refused, all together; by default ``eta_``.
@@ -74,7 +82,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         As in `solve`. If the gap is not reached within ``time_limit`` seconds, the best mechanism so far is kept, as
         private as any, and a ConvergenceWarning says how far from optimal it can be.
     seed
-        For drawing outputs; it has nothing to do with the reports.
+        For drawing outputs; it does not affect the reports.
     mechanism
         A mechanism, or the path of its file, to be used in place of finding one: `fit` then only checks the columns,
         and the options above except ``snap_limit`` are not used.
@@ -148,13 +156,13 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Give the coordinates of the output drawn for each row."""
+        """Return the coordinates of the output drawn for each row."""
         reports = self.perturb(X)
         self._check_index(X)
         return self.mechanism_.outputs.coordinates[reports.outputs]
 
     def perturb(self, X: ArrayLike) -> SnappedReports:
-        """Give the reports with their names and the snap distances, which are for whoever holds the secret only."""
+        """Return the reports with their names and the snap distances, which are only for the holder of the secret."""
         check_is_fitted(self)
         points = self._checked(X, reset=False)
         return self.mechanism_.perturb_points(points, limit=self.snap_limit_, allow_unprotected=self.allow_unprotected)
@@ -168,7 +176,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             checked_index(self.mechanism_, X.index, list(X.columns), rows, points)
 
     def _checked(self, X: ArrayLike, **how: Any) -> NDArray[np.float64]:
-        """Check rows by scikit-learn's rules; of its messages only those pass that show no value."""
+        """Check rows by scikit-learn's rules; only those of its messages are passed on that show no value."""
         try:
             return np.asarray(validate_data(self, X, dtype=np.float64, **how))
         except ValueError as error:  # a TypeError names types, no values
@@ -177,7 +185,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             fault = "Expected 2D array. Reshape your data: one row for each point"
         elif fault.startswith("Complex data not supported"):
             fault = "Complex data not supported: give real numbers"
-        elif not fault.startswith(HARMLESS):
+        elif not fault.startswith(HARMLESS_BEGINNINGS):
             fault = "X must hold numbers: correct or remove the others"
         raise InputError(fault)
 

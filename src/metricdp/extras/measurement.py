@@ -18,19 +18,19 @@ FEATURES = ("contrib", "honest-but-curious")
 
 
 def make_measurement(mechanism: Mechanism) -> Any:
-    """Give ``mechanism`` as a user-defined OpenDP measurement: from a record id to the id of a drawn output.
+    """Return ``mechanism`` as a user-defined OpenDP measurement: from a record id to the id of a drawn output.
 
     What the privacy map means: the input distance is the length of the shortest path between two records in the
     mechanism's graph of neighbours, in the metric's unit (km for places), and the map gives ``epsilon * d_in``, rounded
     up. That is a bound on the max divergence between the reports of any two records that far apart, which the exact
     check has proved. It is not the epsilon of a change of one person in a data set: a budget of 1 here hides a
     record among those at path distance ``1 / epsilon``. Records that no path joins have no finite distance, and the map
-    promises nothing for them; records without any neighbour are no members of the domain.
+    promises nothing for them; records without any neighbour are not members of the domain.
 
     Domain and metric carry the hash of the records, their pairs and distances, so that OpenDP refuses to compose
     mechanisms over different lists: the same two ids can be far apart in one and close together in another.
 
-    OpenDP takes such a measurement on trust, so its features ``contrib`` and ``honest-but-curious`` must be switched on
+    OpenDP cannot check such a measurement, so its features ``contrib`` and ``honest-but-curious`` must be enabled
     (``opendp.prelude.enable_features``); this function does not do it for you. The draws come from the operating
     system's randomness, as in `Mechanism.perturb`.
     """
@@ -55,7 +55,7 @@ def make_measurement(mechanism: Mechanism) -> Any:
 
 
 def privacy_map(mechanism: Mechanism, d_in: Any) -> float:
-    """Give ``epsilon * d_in``, rounded up: a bound on the max divergence for records at path distance ``d_in``."""
+    """Return ``epsilon * d_in``, rounded up: a bound on the max divergence for records at path distance ``d_in``."""
     if not is_number(d_in) or not d_in >= 0:
         raise InputError(f"a distance must be a number, zero or more, got {d_in!r}")
     if d_in == math.inf:

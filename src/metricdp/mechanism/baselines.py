@@ -1,4 +1,4 @@
-"""Simple mechanisms to compare with; they pass the same certification as ours, at the budget that they do satisfy."""
+"""Simple mechanisms to compare with; they pass the same certification as ours, at the budget that they satisfy."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
 
 PAIRS_AT_ONCE = 1_000_000  # entries of a block of pairs
-ROUNDING = 1e-9  # relative; a budget that is exceeded by less is exceeded by rounding only
+BUDGET_TOLERANCE = 1e-9  # relative; a smaller excess over the budget is rounding
 
 
 def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
-    """Give the exponential mechanism's probabilities, ``exp(-epsilon d_ik / 2)`` normalised (the paper's appendix)."""
+    """Return the exponential mechanism's probabilities, ``exp(-epsilon d_ik / 2)`` normalised (paper's appendix)."""
     is_known = problem.loss_name == "distance"
     distances = problem.loss if is_known else distance_loss(problem.records, problem.outputs, problem.metric)
-    # the nearest output's distance is taken out of each row, so that not all weights underflow
+    # the nearest output's distance is subtracted in each row, so that not all weights underflow
     weights = np.exp(-0.5 * problem.epsilon * (distances - distances.min(axis=1, keepdims=True)))
     return weights / weights.sum(axis=1, keepdims=True)
 
 
 def exponential(problem: Problem) -> Mechanism:
-    """Give the exponential mechanism of the paper, certified."""
+    """Return the exponential mechanism of the paper, certified."""
     return Mechanism.from_matrix(problem, exponential_matrix(problem), solver="exponential")
 
 
 def decay_logarithms(distances: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
-    """Give the logarithms of the probabilities ``exp(-rate d_ik)``, normalised in each row; nothing underflows.
+    """Return the logarithms of the probabilities ``exp(-rate d_ik)``, normalised in each row; nothing underflows.
 
     Examples
     --------
@@ -50,9 +50,9 @@ def decay_logarithms(distances: NDArray[np.float64], rate: float) -> NDArray[np.
 
 
 def tightest_budget(logarithms: NDArray[np.float64], graph: MdpGraph) -> float:
-    """Give the least epsilon at which a matrix is private, from the logarithms of its entries, in floats.
+    """Return the least epsilon at which a matrix is private, from the logarithms of its entries, in floats.
 
-    It says what a formula satisfies before any repair; what a table satisfies is for the exact check.
+    This is for a formula before any repair; the exact check decides what a table satisfies.
     """
     largest = 0.0
     block = max(1, PAIRS_AT_ONCE // logarithms.shape[1])
@@ -67,24 +67,24 @@ def tightest_budget(logarithms: NDArray[np.float64], graph: MdpGraph) -> float:
 
 
 def certified_as_it_is(problem: Problem, logarithms: NDArray[np.float64], *, solver: str) -> Mechanism:
-    """Certify a formula's mechanism at the problem's budget if it satisfies it, or else at the least that it does.
+    """Certify a formula's mechanism at the problem's budget if it satisfies that, or else at the least budget it does.
 
-    A repair at too small a budget would make another mechanism of it: this one is only rounded.
+    A repair at too small a budget would turn it into another mechanism: here it is only rounded.
     """
     tightest = tightest_budget(logarithms, problem.graph)
     if not math.isfinite(tightest):
         raise InputError(
-            f"the {solver} mechanism tells records at distance 0 apart, so that no epsilon holds: use a metric that "
-            "fulfils the triangle inequality"
+            f"the {solver} mechanism tells records at distance 0 apart, so no epsilon holds: use a metric that "
+            "satisfies the triangle inequality"
         )
-    fits = tightest <= problem.epsilon * (1.0 + ROUNDING)
-    epsilon = problem.epsilon if fits else tightest * (1.0 + ROUNDING)
+    fits = tightest <= problem.epsilon * (1.0 + BUDGET_TOLERANCE)
+    epsilon = problem.epsilon if fits else tightest * (1.0 + BUDGET_TOLERANCE)
     table = repair(np.exp(logarithms), problem.graph, epsilon, costs=problem.costs)
     return Mechanism.of(problem, table, epsilon=epsilon, solver=solver)
 
 
 def planar_laplace(problem: Problem) -> Mechanism:
-    """Give planar Laplace noise truncated to the outputs, ``exp(-epsilon d_ik)`` normalised over them exactly.
+    """Return planar Laplace noise truncated to the outputs, ``exp(-epsilon d_ik)`` normalised over them exactly.
 
     Its guarantee is **2 epsilon**: the densities of two records differ by at most exp(epsilon d_ij), and so do the sums
     that truncation divides by. It is certified at the least budget that it satisfies, which is mostly above epsilon.
@@ -95,7 +95,7 @@ def planar_laplace(problem: Problem) -> Mechanism:
 
 
 def uniform(problem: Problem) -> Mechanism:
-    """Give the mechanism that reports every output equally often: private at any budget, and of no use."""
+    """Return the mechanism that reports every output equally often: private at any budget, and useless."""
     share, rest = divmod(TOTAL, problem.n_outputs)
     row = np.full(problem.n_outputs, share, dtype=np.uint64)
     row[:rest] += np.uint64(1)  # the same for all records: nothing is told apart
@@ -103,7 +103,7 @@ def uniform(problem: Problem) -> Mechanism:
 
 
 def constant_matrix(problem: Problem) -> NDArray[np.float64]:
-    """Give the mechanism that always reports the one best output: private at any budget, whatever the metric."""
+    """Return the mechanism that always reports the one best output: private at any budget, whatever the metric."""
     Z = np.zeros((problem.n_records, problem.n_outputs))
     Z[:, problem.costs.sum(axis=0).argmin()] = 1.0
     return Z

@@ -27,9 +27,9 @@ TOTAL_BITS = 63
 TOTAL = 1 << TOTAL_BITS
 ENCLOSURE_BITS = 96
 ENCLOSURE_LIMBS = 5  # of 32 bits: the largest E in use, exp(44) 2^96, is below 2^160
-ALWAYS_ENOUGH = 44.0  # exp(44) > 2^63: the pair holds as soon as the smaller entry is at least 1
+TRIVIAL_EXPONENT = 44.0  # epsilon d; exp(44) > 2^63, so the pair holds if the smaller entry is at least 1
 # relative; rounding of both entries, their quotient, epsilon d (below 44 * 2^-53) and numpy's exp is below 2^-46
-GUARD = 2.0**-44
+FLOAT_GUARD = 2.0**-44
 ENTRIES_AT_ONCE = 65_536  # of a block of pairs: small enough to stay in the cache
 _DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR)
 
@@ -46,7 +46,7 @@ class Worst:
 
 @dataclass(frozen=True)
 class PrivacyCheck:
-    """What the exact check found.
+    """The result of the exact check.
 
     ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair or if all
     rows are equal, infinite if a probability of zero stands beside a positive one or a row has a wrong sum). ``fault``
@@ -67,7 +67,7 @@ class PrivacyCheck:
 
 
 def exp_enclosure(epsilon: float, distance: float) -> int:
-    """Give a whole number E with ``E <= exp(epsilon * distance) * 2^96``, short of it by less than 2.
+    """Return a whole number E with ``E <= exp(epsilon * distance) * 2^96``, short of it by less than 2.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def exp_enclosure(epsilon: float, distance: float) -> int:
 
 
 def row_sum_fault(table: NDArray[np.uint64]) -> str:
-    """Say which row does not sum to exactly 2^63; empty if all do. Halves of 32 bits cannot overflow."""
+    """Return a message that names a row whose sum is not exactly 2^63; empty if none. 32-bit halves do not overflow."""
     low = (table & np.uint64(0xFFFFFFFF)).sum(axis=1, dtype=np.uint64)
     high = (table >> np.uint64(32)).sum(axis=1, dtype=np.uint64) + (low >> np.uint64(32))
     wrong = (high != TOTAL >> 32) | ((low & np.uint64(0xFFFFFFFF)) != 0)
@@ -163,12 +163,12 @@ def _filter_block(
     epsilon: float,
     rates: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Give the pairs of a block that the float test cannot clear, and write each pair's loss per distance."""
+    """Return the pairs of a block that the float test cannot clear, and write each pair's loss per distance."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and passes by: no probability, no loss
+        quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and is ignored: no probability, no loss
         largest = np.maximum(np.fmax.reduce(quotient, axis=1), 1.0 / np.fmin.reduce(quotient, axis=1))
-        rates[:] = (np.log(largest) + GUARD) / distances
-        cleared = np.isfinite(largest) & (largest * (1.0 + GUARD) <= np.exp(epsilon * distances))
+        rates[:] = (np.log(largest) + FLOAT_GUARD) / distances
+        cleared = np.isfinite(largest) & (largest * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances))
     # two records at distance 0 have no loss when their rows are equal, and an infinite one otherwise
     rates[distances == 0] = np.where(largest[distances == 0] == 1.0, 0.0, np.inf)
     return np.flatnonzero(~cleared)
@@ -185,14 +185,14 @@ class _Decision:
 def _decide_exactly(
     table: NDArray[np.uint64], pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
 ) -> _Decision:
-    """Decide pairs of rows in both directions by integers, wherever floats leave a doubt."""
+    """Decide pairs of rows in both directions by integers, wherever floats are not conclusive."""
     doubts = []
     for i, j in ((pairs[:, 0], pairs[:, 1]), (pairs[:, 1], pairs[:, 0])):
         x, y = table[i], table[j]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotient = x / y
-            # infinite where y is zero, and then never sure: the bound may be infinite, too
-            sure = np.isfinite(quotient) & (quotient * (1.0 + GUARD) <= np.exp(epsilon * distances)[:, None])
+            # infinite where y is zero, and then never conclusive: the bound may be infinite as well
+            sure = np.isfinite(quotient) & (quotient * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances)[:, None])
         # a weight that is not above the other's needs no proof: the factor is at least 1
         p, k = np.nonzero((x > y) & ~sure)
         doubts.append((x[p, k], y[p, k], p, i[p], j[p], k))
@@ -205,14 +205,14 @@ def _decide_exactly(
 
 
 def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Give E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
+    """Return E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
     limbs = np.empty((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
     needed = np.zeros(len(distances), dtype=bool)
     needed[p] = True
     values, place = np.unique(distances[needed], return_inverse=True)
     digits = np.empty((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
     for column, distance in enumerate(values.tolist()):
-        is_enough = epsilon * distance > ALWAYS_ENOUGH
+        is_enough = epsilon * distance > TRIVIAL_EXPONENT
         enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(epsilon, distance)
         digits[:, column] = [enclosure >> (32 * limb) & 0xFFFFFFFF for limb in range(ENCLOSURE_LIMBS)]
     limbs[:, needed] = digits[:, place]
@@ -220,7 +220,7 @@ def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.in
 
 
 def exceeds(x: NDArray[np.uint64], y: NDArray[np.uint64], enclosures: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Say where ``x 2^96 > E y`` in whole numbers, by the multiplication that is taught at school.
+    """Return where ``x 2^96 > E y`` in whole numbers, by long multiplication.
 
     ``enclosures`` holds the limbs (digits to the base 2^32) of each E, the lowest first, shape (5, n). A digit times a
     digit, plus a digit, plus a digit is at most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1: nothing overflows.

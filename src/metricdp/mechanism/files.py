@@ -1,4 +1,4 @@
-"""Mechanism files (``.mdp``): safetensors, no code inside, certified again before they are handed out."""
+"""Mechanism files (``.mdp``): safetensors, no code inside, certified again when they are loaded."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ OPTIONAL_METADATA = ("loss", "lower_bound", "loss_name")
 
 
 def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = None, loss_name: str = "given") -> None:
-    """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no half file is ever seen.
+    """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no partial file is ever seen.
 
-    The file holds the losses that the mechanism was made for, so that it can be evaluated by whoever has nothing else;
-    ``losses`` (shape (N, K), not weighted by the prior) and ``loss_name`` take their place if given.
+    The file holds the losses that the mechanism was made for, so that it can be evaluated from the file alone;
+    ``losses`` (shape (N, K), not weighted by the prior) and ``loss_name`` replace them if given.
     """
     if losses is None:
         losses, loss_name = mechanism.losses, mechanism.loss_name
     target = Path(path)
     check_writable(target)
-    mechanism.recheck()  # what is written is what passes, whatever happened to the object since it was made
+    mechanism.recheck()  # only a table that passes is written, whatever happened to the object since it was made
     outputs = mechanism.outputs
     tensors: dict[str, NDArray[Any]] = {
         "table": mechanism.table,
@@ -102,7 +102,7 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
     header_bytes = int.from_bytes(data[:8], "little")
     if header_bytes > MAX_HEADER_BYTES:
         raise InputError(
-            f"the record ids take {header_bytes:,} bytes, a mechanism file has room for {MAX_HEADER_BYTES:,}: "
+            f"the record ids take {header_bytes:,} bytes, but a mechanism file has room for {MAX_HEADER_BYTES:,}: "
             "shorten them"
         )
     write_whole(target, data)
@@ -114,14 +114,14 @@ def load(path: str | Path, *, require: str | None = None) -> Mechanism:
     Parameters
     ----------
     require
-        What must hold beyond what the file claims, such as ``"epsilon<=10, eta>=0.5, metric=haversine, records=HASH"``:
+        Conditions beyond the file's claims, such as ``"epsilon<=10, eta>=0.5, metric=haversine, records=HASH"``:
         see `Guarantee.unmet`. A mechanism that does not meet it raises a CertificationError.
     """
     source = Path(path)
     try:
         mechanism = _load(source)
     except CertificationError as error:
-        raise CertificationError(f"{source} does not hold what it claims: {error}") from None
+        raise CertificationError(f"{source} does not satisfy its claims: {error}") from None
     except FileFormatError:
         raise
     except InputError as error:
@@ -130,7 +130,7 @@ def load(path: str | Path, *, require: str | None = None) -> Mechanism:
         raise FileFormatError(f"cannot read {source}: {error}") from None
     unmet = "" if require is None else mechanism.guarantee.unmet(require)
     if unmet:
-        raise CertificationError(f"{source} is not what is required: {unmet}")
+        raise CertificationError(f"{source} does not meet the requirement: {unmet}")
     return mechanism
 
 
@@ -174,7 +174,7 @@ def _load(source: Path) -> Mechanism:
 
 
 def _exact(text: str) -> float:
-    """Read a hexadecimal float; no other way of writing it will do."""
+    """Read a hexadecimal float; other notations are refused."""
     value = float.fromhex(text)
     if value.hex() != text:
         raise ValueError(f"{_short(repr(text))} is not a hexadecimal float as float.hex writes it")
@@ -183,7 +183,7 @@ def _exact(text: str) -> float:
 
 def _read_header(source: Path) -> tuple[dict[str, Any], int]:
     if source.exists() and not source.is_file():
-        raise FileFormatError(f"{source} is no file: name a mechanism file")
+        raise FileFormatError(f"{source} is not a file: name a mechanism file")
     size = source.stat().st_size
     with source.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -202,7 +202,7 @@ def _read_header(source: Path) -> tuple[dict[str, Any], int]:
 
 
 class _NamedTwiceError(ValueError):
-    """A name occurs twice in one JSON object: readers may differ in which one they take."""
+    """A name occurs twice in one JSON object: readers may differ in which one they use."""
 
 
 def _without_doubles(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _without_doubles(items: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _short(text: object) -> str:
-    """Return a text for a message: what a damaged file holds may be of any length."""
+    """Return a shortened text for a message: a damaged file may hold values of any length."""
     words = str(text)
     return words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}..."
 
@@ -294,7 +294,7 @@ def _checked_metadata(source: Path, metadata: object, tensors: dict[str, NDArray
 
 
 def tensor_hash(tensors: dict[str, NDArray[Any]]) -> str:
-    """Give the SHA-256 of all tensors: name, type, shape and bytes, in the order of their names."""
+    """Return the SHA-256 of all tensors: name, type, shape and bytes, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         value = np.ascontiguousarray(tensors[name])
@@ -304,6 +304,6 @@ def tensor_hash(tensors: dict[str, NDArray[Any]]) -> str:
 
 
 def metadata_hash(metadata: dict[str, str]) -> str:
-    """Give the SHA-256 of all other metadata, as JSON with sorted keys."""
+    """Return the SHA-256 of all other metadata, as JSON with sorted keys."""
     rest = {key: value for key, value in metadata.items() if key != "metadata_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

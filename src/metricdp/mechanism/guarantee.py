@@ -1,4 +1,4 @@
-"""What a mechanism promises, for which inputs, and where the promise ends: the one object that every door consults."""
+"""What a mechanism promises, for which inputs, and where the promise ends: all functions that report consult it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
 
 UNITS = {"haversine": "km", "street": "km"}
-NOT_PROTECTED = "NOT PROTECTED"  # how lines begin that say what the promise leaves out
-ROUNDING = 2.0**-52  # relative; what one sum of a path's distances in floats can lose
+NOT_PROTECTED = "NOT PROTECTED"  # the start of lines about what the promise leaves out
+SUM_ROUNDING = 2.0**-52  # relative; the error of one float addition along a path
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +33,7 @@ class Guarantee:
 
     D is the length of the shortest path of neighbours. Records that no path joins are not protected from one another,
     and a record without any neighbour is not protected at all. Nothing is promised between different lists of records.
-    For points that are taken to their nearest record, see `for_points`.
+    For points that are snapped to their nearest record, see `for_points`.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Guarantee:
 
     @property
     def is_recomputed(self) -> bool:
-        """Whether the list of pairs follows from the coordinates; of others nobody can tell if one is missing."""
+        """Whether the list of pairs follows from the coordinates; otherwise a missing pair cannot be detected."""
         return can_be_recomputed(self.metric)
 
     @cached_property
     def is_isolated(self) -> NDArray[np.bool_]:
-        """For each record whether it has no neighbour: its report may give it away completely."""
+        """Whether each record has no neighbour: its report may reveal it completely."""
         labels = self.graph.labels
         return frozen(np.bincount(labels)[labels] == 1)
 
@@ -100,10 +100,12 @@ class Guarantee:
         if i == j:
             return 0.0
         (distances,) = self.graph.path_distances(np.array([i]))
-        return self.epsilon * float(distances[j]) * (1.0 + (self.graph.n + 4) * ROUNDING)  # a path has at most n sums
+        return (
+            self.epsilon * float(distances[j]) * (1.0 + (self.graph.n + 4) * SUM_ROUNDING)
+        )  # a path has at most n sums
 
     def for_points(self, limit: float) -> PointGuarantee:
-        """Return what is promised for points that are taken to their nearest record, at most ``limit`` away."""
+        """Return the promise for points that are snapped to their nearest record, at most ``limit`` away."""
         if isinstance(limit, bool) or not isinstance(limit, (int, float, np.floating, np.integer)):
             raise InputError(f"the snap limit must be a number, got {type(limit).__name__}: give a distance")
         limit = float(limit)
@@ -119,7 +121,7 @@ class Guarantee:
         if count:
             raise InputError(
                 f"{count} of {len(rows)} inputs are records without any neighbour within {self.eta:g} ({self.metric}): "
-                "their reports may give them away, so nothing is reported; make a mechanism with a larger eta, or "
+                "their reports may reveal them, so nothing is reported; make a mechanism with a larger eta, or "
                 "allow unprotected reports"
             )
 
@@ -148,7 +150,7 @@ class Guarantee:
         if self.n_isolated:
             lines.append(
                 f"{NOT_PROTECTED}: {self.n_isolated:,} of {graph.n:,} records have no neighbour within {self.eta:g}; "
-                "reports of these may give them away."
+                "their reports may reveal them."
             )
         if graph.n_components > 1:
             lines.append(
@@ -159,7 +161,7 @@ class Guarantee:
             lines.append("Scope: one component; every pair of records is protected at its path distance.")
         if not self.is_recomputed:
             lines.append(
-                f"The pairs are as stored: for the metric {self.metric!r} nobody can tell if one is missing. Pin them "
+                f"The pairs are as stored: for the metric {self.metric!r} a missing pair cannot be detected. Pin them "
                 f"with records={self.records_hash[:16]}."
             )
         return lines
@@ -188,7 +190,7 @@ class Guarantee:
             is_same = self.records_hash.startswith(wanted)
             return "" if is_same else f"the records' hash is {self.records_hash}, not {wanted}"
         raise InputError(
-            f"the requirement {clause!r} is not understood: use epsilon<=NUMBER, eta>=NUMBER, metric=NAME or "
+            f"the requirement {clause!r} cannot be parsed: use epsilon<=NUMBER, eta>=NUMBER, metric=NAME or "
             "records=HASH, with commas between"
         )
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Optimality:
-    """A proof of how far from optimal a mechanism can be at most: its loss and a valid lower bound on any loss."""
+    """A proof of how far from optimal a mechanism can be: its loss and a valid lower bound on any loss."""
 
     loss: float
     lower_bound: float
@@ -46,7 +46,7 @@ class Optimality:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Both proofs that come with a mechanism, and what they are proofs of."""
+    """Both proofs that come with a mechanism, and their scope."""
 
     privacy: PrivacyCheck
     guarantee: Guarantee
@@ -99,7 +99,7 @@ class Certificate:
             return []
         if self.is_from_file:
             line = (
-                f"The file claims, and this does not check: expected loss {best.loss:.6g}, lower bound "
+                f"Claimed by the file and not checked here: expected loss {best.loss:.6g}, lower bound "
                 f"{best.lower_bound:.6g}, so optimal within {100 * best.gap:.3g} %."
             )
         else:
@@ -112,7 +112,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mechanism:
-    """A perturbation mechanism that has passed the exact check; making one that does not pass raises.
+    """A perturbation mechanism that has passed the exact check; a table that does not pass raises an error.
 
     Parameters
     ----------
@@ -125,8 +125,8 @@ class Mechanism:
     solver
         How it was made, for the record.
     losses, loss_name
-        What each output costs each record, shape (N, K), and what that is called: kept so that whoever has only the
-        mechanism's file evaluates it by the loss that it was made for. Privacy needs neither.
+        The cost of each output for each record, shape (N, K), and its name: kept so that the mechanism can be evaluated
+        from its file by the loss that it was made for. Privacy needs neither.
     """
 
     table: NDArray[np.uint64]
@@ -148,7 +148,7 @@ class Mechanism:
     def _certify(self, *, is_scope_known: bool) -> None:
         """Check everything that is claimed; the scope is only known where this library made the list of pairs."""
         self._check_kinds()
-        # copies that can never be written to, so that what was certified is what is drawn from and saved
+        # read-only copies, so that the certified table is the one that is drawn from and saved
         object.__setattr__(self, "table", frozen(self.table))
         for name in ("epsilon", "eta"):
             object.__setattr__(self, name, float(getattr(self, name)))
@@ -174,7 +174,7 @@ class Mechanism:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised, for which inputs, and where that ends."""
+        """The promise, its inputs, and its limits."""
         return self.certificate.guarantee
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ class Mechanism:
         return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name)
 
     def _check_kinds(self) -> None:
-        """Refuse look-alikes of the library's own objects: what they say need not be what they hold."""
+        """Refuse look-alikes of the library's own objects: their attributes need not match their contents."""
         faults = Faults("the mechanism")
         for name, kind in (("records", Records), ("outputs", Outputs), ("graph", MdpGraph), ("metric", str)):
             value = getattr(self, name)
@@ -201,7 +201,7 @@ class Mechanism:
             f"epsilon must be positive and finite, got {self.epsilon!r}",
         )
         faults.check(self.eta > 0, f"eta must be positive, got {self.eta!r}")
-        faults.check(is_known(self.metric), f"unknown metric {self.metric!r}: this version cannot say what it protects")
+        faults.check(is_known(self.metric), f"unknown metric {self.metric!r}: this version does not know its scope")
         faults.check(
             self.graph.n == self.records.n,
             f"the graph is of {self.graph.n} records, but there are {self.records.n}",
@@ -293,14 +293,14 @@ class Mechanism:
         return mechanism_html(self)
 
     def plot(self, record: object = None, *, axes: Any = None) -> Any:
-        """Draw the table as a heat map, or what one ``record`` reports; gives matplotlib's axes (extra ``plot``)."""
+        """Draw the table as a heat map, or what one ``record`` reports; return matplotlib's axes (extra ``plot``)."""
         from metricdp.report.plots import plot_mechanism  # noqa: PLC0415
 
         return plot_mechanism(self, record, axes=axes)
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """The table as floats, rounded: for looking at, not for sampling."""
+        """The table as floats, rounded: for display, not for sampling."""
         return self.table / 2.0**TOTAL_BITS
 
     @cached_property
@@ -312,20 +312,20 @@ class Mechanism:
         return frozen(cumulative(self.table))
 
     def rows_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
-        """Return the rows of records named by ``ids``; the message for an unknown one says where it is, not what."""
+        """Return the rows of records named by ``ids``; the error for an unknown id names its position, not the id."""
         names = [str(name) for name in ids]
         unknown = next((place for place, name in enumerate(names) if name not in self._row_of_id), None)
         if unknown is not None:
             raise InputError(
-                f"id {unknown + 1} of {len(names)}{revealed(names[unknown])} is no record of this mechanism: use one "
-                "of its record ids"
+                f"id {unknown + 1} of {len(names)}{revealed(names[unknown])} is not a record of this mechanism: use "
+                "one of its record ids"
             )
         return np.array([self._row_of_id[name] for name in names], dtype=np.int64)
 
     def perturb_rows(self, rows: NDArray[np.int64], *, allow_unprotected: bool = False) -> NDArray[np.int64]:
         """Draw one output number for each record row, with the operating system's randomness.
 
-        Records without any neighbour are refused, all together, unless ``allow_unprotected``.
+        If any record has no neighbour, all are refused unless ``allow_unprotected``.
         """
         chosen = np.asarray(rows)
         if chosen.size and not np.issubdtype(chosen.dtype, np.integer):
@@ -339,9 +339,8 @@ class Mechanism:
     def perturb(self, ids: str | Sequence[Any], *, allow_unprotected: bool = False) -> Any:
         """Draw a report for each record id: the id of the output, or its number if outputs are other points.
 
-        A pandas column gives a column with the same name; its index is left out, for it may hold the true place.
-        Records without any neighbour are refused, all together, unless ``allow_unprotected``: their reports may give
-        them away.
+        A pandas column gives a column with the same name; its index is left out, since it may hold the true place.
+        If any record has no neighbour, all are refused unless ``allow_unprotected``: its report may reveal it.
 
         Each call spends the budget again: n reports of the same record cost n times epsilon.
         """
@@ -367,7 +366,7 @@ class Mechanism:
             promise.check()
         given = as_points(points, self.records)
         rows, distances = nearest_records(given, self.records, CoordinateMetric(self.metric))
-        # drawn before the limit is looked at: refusing takes as long as reporting
+        # drawn before the limit is checked: refusing takes as long as reporting
         outputs = self.perturb_rows(rows, allow_unprotected=True)
         names = self.outputs.ids(self.records)
         reports = SnappedReports(outputs, tuple(names[k] for k in outputs), distances)
@@ -376,19 +375,19 @@ class Mechanism:
         return reports
 
     def save(self, path: str | Path) -> None:
-        """Write the mechanism to a ``.mdp`` file, whole or not at all."""
+        """Write the mechanism to a ``.mdp`` file, completely or not at all."""
         from metricdp.mechanism.files import save  # noqa: PLC0415  (files.py imports this module to load)
 
         save(self, path)
 
 
 def relative_gap(loss: float, lower_bound: float) -> float:
-    """Give ``(loss - lower_bound) / loss``; 0 when both are 0."""
+    """Return ``(loss - lower_bound) / loss``; 0 when both are 0."""
     return 0.0 if loss <= lower_bound else (loss - lower_bound) / loss
 
 
 def table_loss(table: NDArray[np.uint64], problem: Problem) -> float:
-    """Give the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``."""
+    """Return the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``."""
     terms = problem.costs * (table / 2.0**TOTAL_BITS)
     total = math.fsum(terms.ravel())
     return total * (1.0 + 2.0**-50)  # each term has at most three roundings

@@ -1,4 +1,4 @@
-"""What is promised for points that are taken to their nearest record: a bound that follows from the graph."""
+"""The promise for points that are snapped to their nearest record: a bound that follows from the graph."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.graph import MdpGraph
 
-ROUNDING = 1e-9  # relative; distances and their sums are known far better
-EXACT_PATHS_UP_TO = 2_000  # records; above it paths go over a thin graph, which can only make them longer
+DISTANCE_TOLERANCE = 1e-9  # relative; far above the error of distances and their sums
+EXACT_PATHS_UP_TO = 2_000  # records; above it paths use a thin graph, which can only make them longer
 PATHS_AT_ONCE = 4_000_000  # entries of a block of path distances
-TOLD_UP_TO = 3_000  # records: a message about fewer names the eta that joins them
-MANY_PAIRS = 8  # per record: from there on a thin graph has far fewer
+ETA_ADVICE_UP_TO = 3_000  # records up to which a message names the eta that joins them
+DENSE_PAIRS_PER_RECORD = 8  # from which a thin graph has far fewer pairs
 
 
 @dataclass(frozen=True)
 class Reach:
-    """The worst that points within some distance of one another can be: their records and the path between these."""
+    """The worst case for points within some distance of one another: their records and the path between these."""
 
     distance: float
     i: int = -1
@@ -39,13 +39,13 @@ class Reach:
 class PointGuarantee:
     """For points x and x' within ``r`` of one another: ``Pr[report | x] <= exp(bound(r)) Pr[report | x']``.
 
-    A point is taken to its nearest record, so two points are as hard to tell apart as their records i and j:
+    A point is snapped to its nearest record, so two points are as hard to tell apart as their records i and j:
     ``bound(r)`` is epsilon times the longest *path* D_ij over all pairs of records whose cells (the points to which
     they are the nearest, within the limit) come within r of one another. It does not go to 0 with r: two points on the
     two sides of a border between cells have different records however close they are. It is infinite where two such
     cells belong to records that no path joins.
 
-    It is a promise for points within the limit. That a point was refused for being beyond it can be seen.
+    It is a promise for points within the limit. The refusal of a point beyond it is visible.
     """
 
     records: Records
@@ -77,10 +77,10 @@ class PointGuarantee:
 
     def bound(self, r: float) -> float:
         """Return the largest logarithm of a ratio of two points' probabilities, for points within ``r``, rounded up."""
-        return self.epsilon * self.reach(r).distance * (1.0 + ROUNDING)
+        return self.epsilon * self.reach(r).distance * (1.0 + DISTANCE_TOLERANCE)
 
     def reach(self, r: float) -> Reach:
-        """Return the longest path between records of two points within ``r`` of one another, and whose it is."""
+        """Return the longest path between records of two points within ``r`` of one another, with its records."""
         if not (math.isfinite(r) and r >= 0):
             raise InputError(f"a distance must be a number, zero or more, got {r}")
         if r not in self._known:
@@ -89,7 +89,7 @@ class PointGuarantee:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether points that are close together are protected from one another, and none belongs to a lone record."""
+        """Whether nearby points are protected from one another, and none belongs to an isolated record."""
         return not self.fault
 
     @property
@@ -97,16 +97,16 @@ class PointGuarantee:
         """Why the promise does not hold for points close together, within the limit; empty if it does."""
         alone = int((np.bincount(self.graph.labels) == 1).sum())
         if alone:
-            return f"{alone:,} of {self.graph.n:,} records have no neighbour, so that a point near one is given away"
+            return f"{alone:,} of {self.graph.n:,} records have no neighbour, so a report may reveal a point near one"
         if self._apart(self.limit) is not None:
             return (
                 f"points within {self.limit:.9g} of one another can belong to records that no path of neighbours "
-                "joins, so that a report may tell them apart completely"
+                "joins, so a report may tell them apart completely"
             )
         return ""
 
     def check(self) -> None:
-        """Refuse if points that are close together are not protected: whatever the points, and so telling nothing."""
+        """Refuse if nearby points are not protected, whatever the points are, so that the refusal reveals nothing."""
         if self.fault:
             raise InputError(
                 f"points within {self.limit:.9g} of the records are not protected: {self.fault}; make a mechanism with "
@@ -115,7 +115,7 @@ class PointGuarantee:
 
     @property
     def _joining(self) -> str:
-        if self.records.n > TOLD_UP_TO:
+        if self.records.n > ETA_ADVICE_UP_TO:
             return ""
         return f" ({1.001 * connecting_eta(self.records, self.cells.metric):.4g} or more)"  # never rounded below it
 
@@ -126,7 +126,7 @@ class PointGuarantee:
             return f"Points within {self.limit:.9g} of the records are NOT protected: {self.fault}."
         near, path = self.bound(0.0), self.reach(0.0).distance
         first = (
-            f"Points within {self.limit:.9g} of a record: of two points right beside each other, whose records can be "
+            f"Points within {self.limit:.9g} of a record: of two points next to each other, whose records can be "
             f"a path of {path:.4g} apart, any report is at most {_factor(near)} times (exp({near:.4g})) more likely "
             "from one than from the other."
         )
@@ -156,12 +156,14 @@ class PointGuarantee:
         return None
 
     def _worst(self, r: float) -> Reach:
-        """Look at pairs of cells in pieces, and in each only at those that could be worse than the worst so far."""
+        """Return the worst case over all pairs of cells, examining only those that could exceed the worst so far."""
         apart = self._apart(r)
         if apart is not None:
             return apart
         worst = Reach(0.0)
-        surely = self.eta * (1.0 - ROUNDING)  # pairs within eta are all neighbours: the certificate has counted them
+        surely = self.eta * (
+            1.0 - DISTANCE_TOLERANCE
+        )  # pairs within eta are all neighbours: the certificate has counted them
         for i, j, distances in self.cells.pairs_within(r):
             is_edge = distances <= surely
             worst = self._worst_neighbours(i[is_edge], j[is_edge], distances[is_edge], r, worst)
@@ -197,9 +199,9 @@ class PointGuarantee:
 
     @property
     def _roads(self) -> MdpGraph:
-        """The graph that paths are measured in: itself, or if that is large a part of it with few detours."""
+        """The graph that paths are measured in: the whole graph or, if that is large, a thin part with few detours."""
         graph = self.graph
-        is_large = graph.n > EXACT_PATHS_UP_TO and graph.n_pairs > MANY_PAIRS * graph.n
+        is_large = graph.n > EXACT_PATHS_UP_TO and graph.n_pairs > DENSE_PAIRS_PER_RECORD * graph.n
         return graph.skeleton if is_large else graph
 
 

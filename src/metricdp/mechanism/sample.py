@@ -24,11 +24,11 @@ DRAWS_AT_ONCE = 1 << 20
 
 
 class RandomnessError(MetricDPError):
-    """The operating system gave no randomness; nothing is drawn and nothing else is used in its place."""
+    """The operating system returned no randomness; nothing is drawn, and there is no fallback."""
 
 
 def system_bits(count: int) -> NDArray[np.uint64]:
-    """Give ``count`` uniform whole numbers below 2^63 from the operating system."""
+    """Return ``count`` uniform whole numbers below 2^63 from the operating system."""
     try:
         raw = os.urandom(8 * count)
     except (OSError, NotImplementedError) as error:
@@ -41,13 +41,13 @@ def system_bits(count: int) -> NDArray[np.uint64]:
 
 
 def seeded_bits_for_experiments_only(seed: int) -> Callable[[int], NDArray[np.uint64]]:
-    """Give a repeatable source of bits. Reports made with it protect nobody: who knows the seed knows the record."""
+    """Return a repeatable source of bits. Reports made with it protect nobody: the seed reveals the record."""
     generator = np.random.Generator(np.random.PCG64(seed))
     return lambda count: generator.integers(0, 1 << 63, size=count, dtype=np.uint64)
 
 
 def cumulative(table: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Give the cumulative weights of each row; the last column is 2^63."""
+    """Return the cumulative weights of each row; the last column is 2^63."""
     return np.cumsum(table, axis=1, dtype=np.uint64)
 
 
@@ -72,7 +72,7 @@ def draw(
 
 @njit(cache=True, nogil=True)
 def _reached(steps: NDArray[np.uint64], row: int, u: int) -> int:
-    """Count the steps that ``u`` has reached, looking at all of them."""
+    """Count the steps that ``u`` has reached, comparing with all of them."""
     reached = 0
     for k in range(steps.shape[1]):
         reached += u >= steps[row, k]

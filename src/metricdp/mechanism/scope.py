@@ -1,4 +1,4 @@
-"""Is the list of protected pairs complete? For metrics of coordinates this can be computed again, and is."""
+"""Check that the list of protected pairs is complete: for metrics of coordinates it is computed again."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FUNCTION_PREFIX = "function "
 
 
 def is_known(metric: str) -> bool:
-    """Say whether this version knows a metric of that name."""
+    """Return whether this version knows a metric of that name."""
     return can_be_recomputed(metric) or metric in OTHER_METRICS or metric.startswith(FUNCTION_PREFIX)
 
 
 def can_be_recomputed(metric: str) -> bool:
-    """Say whether the pairs follow from the coordinates; street, matrix and function distances do not."""
+    """Return whether the pairs follow from the coordinates; street, matrix and function distances do not."""
     return metric in CoordinateMetric.NAMES
 
 
 def scope_fault(records: Records, graph: MdpGraph, eta: float, metric: str) -> str:
-    """Say what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing, or if none can tell.
+    """Return what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing, or if unknown.
 
     A pair left out, or a distance longer than the true one by any amount, would protect less than is claimed.
     """

@@ -1,4 +1,4 @@
-"""From any point to a record: the nearest one, found with the same work whatever the point."""
+"""Snap any point to its nearest record, with the same work whatever the point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSAL = "a point is farther from every record than the limit: nothing is repor
 class SnappedReports:
     """Reports for points that were first replaced by their nearest record.
 
-    What is promised is that of the records: two points are as hard to tell apart as their records, a factor of at most
+    The promise is that of the records: two points are as hard to tell apart as their records, a factor of at most
     ``exp(epsilon D)`` with D the *path* distance of the records. However close two points are, their records can be
     different ones; `Guarantee.for_points` says how far apart these can be. Points that snap to the same record cannot
     be told apart.
@@ -36,8 +36,8 @@ class SnappedReports:
     ids
         The outputs' names.
     snap_distances
-        How far each point was from its record, in the metric's unit. This says something about the true point: it is
-        for whoever holds the secret, never to be published with the report.
+        How far each point was from its record, in the metric's unit. This reveals something about the true point: it is
+        for the holder of the secret, never to be published with the report.
     """
 
     outputs: NDArray[np.int64]
@@ -49,7 +49,7 @@ class SnappedReports:
 
 
 def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
-    """Check points of the user's: finite, with the records' coordinates, within range for places."""
+    """Return the user's points as an array, checked: finite, with the records' coordinates, within range for places."""
     given: NDArray[np.float64] | None = None
     is_plain = not isinstance(points, np.ma.MaskedArray)
     with suppress(TypeError, ValueError, OverflowError):  # whose messages show the point
@@ -72,7 +72,7 @@ def as_points(points: ArrayLike, records: Records) -> NDArray[np.float64]:
 def nearest_records(
     points: NDArray[np.float64], records: Records, metric: CoordinateMetric
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the nearest record of each point and its distance, by measuring to all records: no early exit."""
+    """Return the nearest record of each point and its distance, by measuring to all records: no early exit."""
     rows, distances = np.empty(len(points), dtype=np.int64), np.empty(len(points))
     block = max(1, ENTRIES_AT_ONCE // (records.n * records.dimension))
     for start in range(0, len(points), block):

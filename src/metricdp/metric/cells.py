@@ -1,6 +1,6 @@
 """Cells: the points to which a record is the nearest one, how far they reach, and which of them come near each other.
 
-Everything here errs on the large side: a cell is never said to be smaller, or two cells farther apart, than they are.
+All results err on the safe side: a cell is never reported as smaller, or two cells as farther apart, than they are.
 
 In the plane, a point at distance s from record i in direction u belongs to i only if ``s cos(u, k) <= d_ik / 2`` for
 every other record k. On the sphere the same holds in the gnomonic picture centred at i, where great circles are
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-SECTORS = 48  # directions around a record whose reach is bounded apart
-NEIGHBOURS = 48  # nearest records whose bisectors are looked at
+N_SECTORS = 48  # directions around a record whose reach is bounded separately
+N_NEIGHBOURS = 48  # nearest records whose bisectors are used
 RECORDS_AT_ONCE = 2048
 PAIRS_AT_ONCE = 1 << 16
 ANGLE_SLACK = 1e-6  # radians; directions of records a millimetre apart are known to about 1e-7
 RELATIVE_SLACK = 1e-9  # of distances and radii; far above the rounding of any of the formulas
-QUARTER = 0.5 * np.pi * EARTH_RADIUS_KM  # km; the gnomonic picture ends there
+QUARTER_MERIDIAN_KM = 0.5 * np.pi * EARTH_RADIUS_KM  # the gnomonic picture ends there
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ class Cells:
         slack = _slack(records, metric)
         radii = np.full(records.n, limit * (1.0 + RELATIVE_SLACK) + slack)
         is_flat = metric == "euclidean" and records.dimension == 2 and not _is_huge(records)
-        is_known = is_flat or (metric == "haversine" and limit < 0.9 * QUARTER)
-        count = min(NEIGHBOURS, records.n - 1) if is_known and np.isfinite(limit) else 0
+        is_known = is_flat or (metric == "haversine" and limit < 0.9 * QUARTER_MERIDIAN_KM)
+        count = min(N_NEIGHBOURS, records.n - 1) if is_known and np.isfinite(limit) else 0
         near = np.zeros((records.n, count), dtype=np.int64)
         direction, half = np.zeros((records.n, count)), np.zeros((records.n, count))
         if count:
@@ -85,7 +85,7 @@ class Cells:
         """Yield pairs of records, each once, whose cells may come within ``r`` of one another, and their distances.
 
         These are all pairs with ``d_ij <= r + radius_i + radius_j``: by the triangle inequality no others can.
-        `can_meet` looks closer.
+        `can_meet` is more precise.
         """
         records, radii = self.records, self.radii
         measure, slack = CoordinateMetric(self.metric), _slack(records, self.metric)
@@ -108,7 +108,7 @@ class Cells:
                 yield a[is_near], b[is_near], distances[is_near]
 
     def can_meet(self, i: NDArray[np.int64], j: NDArray[np.int64], r: float) -> NDArray[np.bool_]:
-        """Say of each pair whether points of the two cells may be within ``r`` of one another.
+        """Return for each pair whether points of the two cells may be within ``r`` of one another.
 
         If p of cell i and q of cell j are within r, the way from p to q crosses the bisector of i and j at a point m
         with ``|m - i| <= |m - k| + 2 r`` for all other records k, and ``|m - i| <= L = min(radius_i, radius_j) + r``.
@@ -128,7 +128,7 @@ class Cells:
         towards, height = _bisectors(self.records.coordinates, i[:, None], j[:, None], self.metric)
         towards, height = towards[:, 0], height[:, 0]
         most = np.minimum(self.radii[i], self.radii[j]) + r  # how far m is from both at most
-        is_beyond = most >= 0.9 * QUARTER if self.metric == "haversine" else np.zeros(len(i), dtype=bool)
+        is_beyond = most >= 0.9 * QUARTER_MERIDIAN_KM if self.metric == "haversine" else np.zeros(len(i), dtype=bool)
         farthest = np.where(is_beyond, np.inf, _heights(np.where(is_beyond, 0.0, most), self.metric))
         # every bisector is moved away by what 2 r and uncertain directions allow
         distance = 2.0 * _lengths(self.half[i], self.metric) / unit
@@ -158,7 +158,7 @@ def _slack(records: Records, metric: str) -> float:
 
 
 def _is_huge(records: Records) -> bool:
-    """Say whether squares of coordinates would overflow in a tree."""
+    """Return whether squares of coordinates would overflow in a tree."""
     return bool(np.abs(records.coordinates).max(initial=0.0) > LARGEST_FOR_TREE)
 
 
@@ -218,7 +218,7 @@ def _bisectors(
         # the usual formula for the bearing, without its cancellation for places that are close together
         north = np.sin(second - first) + 2.0 * np.sin(first) * np.cos(second) * np.sin(turn / 2.0) ** 2
         direction = np.arctan2(np.sin(turn) * np.cos(second), north)
-        is_near = distance < QUARTER
+        is_near = distance < QUARTER_MERIDIAN_KM
         half = np.where(is_near, np.tan(np.where(is_near, distance, 0.0) / (2.0 * EARTH_RADIUS_KM)), np.inf)
     else:
         difference = there - here
@@ -233,9 +233,9 @@ def _sector_bound(
     direction: NDArray[np.float64], half: NDArray[np.float64], most: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return ``max over sectors of min over records of half / cos``, at most ``most``: how far the cells reach."""
-    width = 2.0 * np.pi / SECTORS
+    width = 2.0 * np.pi / N_SECTORS
     largest = np.zeros(len(most))
-    for sector in range(SECTORS):
+    for sector in range(N_SECTORS):
         away = np.abs(np.remainder(direction - (sector + 0.5) * width + np.pi, 2.0 * np.pi) - np.pi)
         cosine = np.cos(np.minimum(away + width / 2.0 + ANGLE_SLACK, np.pi / 2))
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""The closure of THEORY: the smallest matrix above a given one whose columns satisfy every mDP row.
+"""The closure (docs/theory.md): the smallest matrix above a given one whose columns satisfy every mDP row.
 
 For a column v, ``closure(v)_j = max_i exp(-epsilon D_ij) v_i`` with D the path distance in the mDP graph. It is
 computed on the sparse graph by alternating max-passes; no N x N matrix is formed. The result is the least fixed point
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COLUMNS_PER_TASK = 8  # a cache line of each row
-PARALLEL_FROM = 500_000  # entries of work; below it waking threads costs more than it gives
-BREAKABLE_FROM = 20_000_000  # entries of work that are closed in several calls, between which it can be broken off
+PARALLEL_FROM = 500_000  # entries of work; below it starting threads costs more than it saves
+INTERRUPTIBLE_FROM = 20_000_000  # entries of work from which several calls are made, so that it can be interrupted
 _first_process: int | None = None
 
 
@@ -41,12 +41,12 @@ def kernel_threads(threads: int | None) -> Iterator[None]:
 
 
 def never() -> bool:
-    """Return False: the answer of work that nobody breaks off to whether its time is over."""
+    """Return False, for work without a time limit."""
     return False
 
 
 def parallel_is_safe() -> bool:
-    """Say whether this process may run parallel kernels: a child that was forked after its parent did so may not."""
+    """Return whether this process may run parallel kernels; a child forked after its parent ran some may not."""
     global _first_process  # noqa: PLW0603
     if _first_process is None:
         _first_process = os.getpid()
@@ -67,17 +67,17 @@ def close_columns(
 
     With ``whole`` the bound is rounded up to a whole number: the closure among integer tables. ``order`` is the order
     in which passes go through the rows; one in which neighbours are near makes them fewer and changes nothing else.
-    ``is_over`` is asked now and then: if it says yes, StoppedError is raised and ``V`` is half done.
+    ``is_over`` is called now and then: if it returns True, StoppedError is raised and ``V`` is incomplete.
     """
     rows = np.arange(len(V)) if order is None else order
     K, work = V.shape[1], len(indices) * V.shape[1]
     is_small = work < PARALLEL_FROM or not parallel_is_safe()
     close = _close_one_by_one if is_small else _close_in_parallel
     # columns do not depend on one another, so a part of them at a time gives the same
-    at_once = COLUMNS_PER_TASK * get_num_threads() if work >= BREAKABLE_FROM else max(K, 1)
+    at_once = COLUMNS_PER_TASK * get_num_threads() if work >= INTERRUPTIBLE_FROM else max(K, 1)
     for low in range(0, K, at_once):
         if is_over():
-            raise StoppedError("a closure was broken off")
+            raise StoppedError("a closure was interrupted")
         close(V, indptr, indices, decay, rows, whole, low, min(low + at_once, K))
 
 
@@ -106,7 +106,7 @@ def _close_in_parallel(  # noqa: PLR0917  (as `_close_one_by_one`)
 
 @njit(cache=True, nogil=True)
 def _raise(V: NDArray[np.float64], i: int, j: int, w: float, whole: bool, low: int, high: int) -> bool:  # noqa: PLR0917
-    """Raise row j to ``w`` times row i in the columns from ``low`` to ``high``; say whether anything rose."""
+    """Raise row j to ``w`` times row i in the columns from ``low`` to ``high``; return whether anything rose."""
     K = V.shape[1]
     risen = False
     k = low

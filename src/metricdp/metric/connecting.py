@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.distances import Metric
 
-MOST_RECORDS = 10_000  # all distances are held at one time
+MAX_RECORDS = 10_000  # all distances are held at one time
 
 
 def connecting_eta(records: Records, metric: str | Metric | None = None) -> float:
@@ -26,10 +26,10 @@ def connecting_eta(records: Records, metric: str | Metric | None = None) -> floa
     >>> round(connecting_eta(Records([[0.0], [1.0], [4.0]], kind="vectors")), 6)
     3.0
     """
-    if records.n > MOST_RECORDS:
-        raise InputError(f"eta cannot be chosen for {records.n} records (limit {MOST_RECORDS}): give it yourself")
+    if records.n > MAX_RECORDS:
+        raise InputError(f"eta cannot be chosen for {records.n} records (limit {MAX_RECORDS}): give eta")
     distances = np.array(as_metric(metric, records).to_rows(records, np.arange(records.n)))
-    # zero means no edge to the tree: records in one place are joined by the least positive number
+    # zero means no edge to the tree: records in one place are joined by the smallest positive number
     np.maximum(distances, np.nextafter(0.0, 1.0), out=distances)
     longest = float(minimum_spanning_tree(distances).data.max(initial=0.0))
     # a hair more, so that rounding cannot cut the edge; any reach will do for a single place

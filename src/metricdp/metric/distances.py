@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM, HAVERSINE_ROUNDING, haversine_km
 from metricdp.errors import InputError
-from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN, UNIT, keep_even, lowered
+from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN, UNIT_ROUNDOFF, keep_even, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     Pairs = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
-ROWS_AT_ONCE = 1024  # records whose neighbours are looked for at one time
+ROWS_AT_ONCE = 1024  # records whose neighbours are searched for at one time
 PAIRS_AT_ONCE = 1 << 18
-MOST_HUGE = 20_000  # records that are compared one by one
+MAX_HUGE_RECORDS = 20_000  # records that are compared one by one
 MAX_TREE_DIMENSION = 12  # above it a space-partitioning tree visits nearly every point
 LARGEST_FOR_TREE, SMALLEST_FOR_TREE = 1e100, 1e-140  # squares of other numbers overflow, or lose digits, in the tree
 # of the unit sphere: each end is off by at most 70 roundings of 2^-53 (radians of up to pi, sines, cosines, products)
@@ -48,11 +48,11 @@ class Metric(ABC):
 
     @abstractmethod
     def to_rows(self, records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give the distances from every record to the records in ``rows``, shape (N, len(rows))."""
+        """Return the distances from every record to the records in ``rows``, shape (N, len(rows))."""
 
     @abstractmethod
     def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the distances from every record to other ``points``, shape (N, len(points))."""
+        """Return the distances from every record to other ``points``, shape (N, len(points))."""
 
 
 class CoordinateMetric(Metric):
@@ -75,14 +75,14 @@ class CoordinateMetric(Metric):
         return f"CoordinateMetric({self.name!r})"
 
     def elementwise(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the distance of each row of ``a`` to the same row of ``b`` (arrays broadcast)."""
+        """Return the distance of each row of ``a`` to the same row of ``b`` (arrays broadcast)."""
         if self.name == "haversine":
             return haversine_km(a, b)
         with np.errstate(over="ignore"):
             difference = np.abs(a - b)
             if self.name == "manhattan":
                 return difference.sum(axis=-1)
-            # the largest difference is taken out, so that neither overflow nor underflow spoils the root
+            # divided by the largest difference, so that neither overflow nor underflow spoils the root
             largest = difference.max(axis=-1)
             safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
             scaled = np.minimum(difference / safe[..., None], 1.0)
@@ -94,7 +94,7 @@ class CoordinateMetric(Metric):
         Euclidean: a difference and its quotient by the largest 2 roundings, the square 5, the sum of D of them D + 4,
         the root D/2 + 3, the product D/2 + 4. Manhattan: D.
         """
-        return HAVERSINE_ROUNDING if self.name == "haversine" else (dimension + 8) * UNIT
+        return HAVERSINE_ROUNDING if self.name == "haversine" else (dimension + 8) * UNIT_ROUNDOFF
 
     def rounded_down(
         self, a: NDArray[np.float64], b: NDArray[np.float64], *, margin: int = STORED_MARGIN
@@ -143,8 +143,8 @@ class CoordinateMetric(Metric):
     def needed_in_parts(self, records: Records, eta: float) -> Iterator[NDArray[np.int64]]:
         """Yield the pairs i < j that may truly be within ``eta``, in parts of bounded size and no order.
 
-        What `pairs_within` gives on any machine has them all. Each part is a sample of all records, so that whoever
-        looks for a pair that should not be there finds it early.
+        The result of `pairs_within` on any machine contains them all. Each part is a sample of all records, so that a
+        search for a missing pair ends early.
         """
         self.check_fits(records)
         points, block = records.coordinates, max(1, CHUNK_ENTRIES // records.dimension)
@@ -179,7 +179,7 @@ class CoordinateMetric(Metric):
         return 1.0 if self.name == "manhattan" else 2.0
 
     def _search(self, points: NDArray[np.float64], eta: float) -> tuple[cKDTree, float, float] | None:
-        """Return a tree, the radius that is ``eta`` in it, and by how much it may be off; None where no tree is fit."""
+        """Return a tree, the radius in it that is ``eta``, and its possible error; None where no tree is suitable."""
         if self.name == "haversine":
             chord = 2.0 * math.sin(min(eta / (2.0 * EARTH_RADIUS_KM), math.pi / 2))
             return cKDTree(_on_sphere(points)), chord, SPHERE_ROUNDING
@@ -188,13 +188,13 @@ class CoordinateMetric(Metric):
         return cKDTree(points), eta, SMALLEST_FOR_TREE
 
     def _near_by_blocks(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
-        """Yield the same by comparing all records with all others, where no tree is fit."""
+        """Yield the same by comparing all records with all others, where no tree is suitable."""
         n, dimension = points.shape
         is_huge = bool(np.abs(points).max() > LARGEST_FOR_TREE)
-        if is_huge and n > MOST_HUGE:
+        if is_huge and n > MAX_HUGE_RECORDS:
             raise InputError(
                 f"{n} records with coordinates beyond {LARGEST_FOR_TREE:g} are too many to be compared one by one "
-                f"(limit {MOST_HUGE}): give coordinates in a larger unit"
+                f"(limit {MAX_HUGE_RECORDS}): give coordinates in a larger unit"
             )
         reach = eta * (1.0 + TREE_ROUNDING) + SMALLEST_FOR_TREE
         n_blocks = -(-n * n * (dimension if is_huge else 1) // PAIRS_AT_ONCE)

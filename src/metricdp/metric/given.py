@@ -1,4 +1,4 @@
-"""Distances that are given: along streets, from a matrix, or by a function of the user's."""
+"""Given distances: along streets, from a matrix, or by a user's function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import InputError
 from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric, Metric, sorted_pairs
-from metricdp.metric.rounding import UNIT, lowered
+from metricdp.metric.rounding import UNIT_ROUNDOFF, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Pairs
 
 MAX_FUNCTION_RECORDS = 5_000
-ROUNDING = 1e-9  # relative difference of the two ways that a symmetric function may show
+SYMMETRY_TOLERANCE = 1e-9  # relative difference of the two directions of a symmetric function, from rounding
 
 
 class StreetMetric(Metric):
-    """Length in km of the shortest way along the streets; records must be intersections of one network."""
+    """Length in km of the shortest path along the streets; records must be intersections of one network."""
 
     name = "street"
 
@@ -37,7 +37,7 @@ class StreetMetric(Metric):
 
     @staticmethod
     def network(records: Records) -> tuple[StreetNetwork, NDArray[np.int64]]:
-        """Give the records' street network and their places in it, or say how to get one."""
+        """Return the records' street network and their places in it; raise an error that says how to get one."""
         if records.streets is None or records.street_nodes is None:
             raise InputError(
                 f"{records.name} has no streets: use road:gothenburg, a GraphML or OSM PBF file, "
@@ -66,7 +66,7 @@ class StreetMetric(Metric):
 
     def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
         raise InputError(
-            f"the street metric cannot reach the {len(points)} given output points, for they are not "
+            f"the street metric cannot reach the {len(points)} given output points, since they are not "
             "intersections: name outputs by rows of the records, or choose metric='haversine'"
         )
 
@@ -124,10 +124,10 @@ class MatrixMetric(FrozenArrays, Metric):
 
 
 class FunctionMetric(Metric):
-    """A user's function of two coordinate vectors; it is called for every pair of records, both ways.
+    """A user's function of two coordinate vectors; it is called for every pair of records, in both directions.
 
     It must be symmetric. Where rounding makes the two ways differ in the last digits, the smaller distance counts: it
-    asks for more privacy, not less.
+    means more privacy, not less.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class FunctionMetric(Metric):
 
     def _measure_both_ways(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
         there, back = self._measure(a, b), self._measure(b, a)
-        if not math.isclose(there, back, rel_tol=ROUNDING):
+        if not math.isclose(there, back, rel_tol=SYMMETRY_TOLERANCE):
             raise InputError(
                 f"distances must be symmetric, but the distance function gave {there} from {a.tolist()} to "
                 f"{b.tolist()} and {back} back: use for example (f(a, b) + f(b, a)) / 2"
@@ -189,7 +189,7 @@ class FunctionMetric(Metric):
 
 
 def street_matrix(streets: StreetNetwork) -> csr_array:
-    """Give the streets as a sparse matrix for shortest paths, both directions."""
+    """Return the streets as a sparse matrix for shortest paths, both directions."""
     u, v = streets.edges[:, 0], streets.edges[:, 1]
     # the shortest of parallel streets first, then the others are dropped (sparse arrays would add them up)
     order = np.lexsort((streets.lengths, np.maximum(u, v), np.minimum(u, v)))
@@ -207,16 +207,16 @@ def _street_rounding(streets: StreetNetwork) -> float:
         _, exponent = np.frexp(streets.lengths.sum())
         whole = np.rint(np.ldexp(streets.lengths, 52 - exponent))  # all together they stay below 2^53: sums are exact
         is_exact = np.array_equal(np.ldexp(whole, exponent - 52), streets.lengths)
-    return 0.0 if is_exact else streets.n_nodes * 2.0 * UNIT
+    return 0.0 if is_exact else streets.n_nodes * 2.0 * UNIT_ROUNDOFF
 
 
 def metric_by_name(name: str) -> Metric:
-    """Give the metric called ``haversine``, ``euclidean``, ``manhattan`` or ``street``."""
+    """Return the metric called ``haversine``, ``euclidean``, ``manhattan`` or ``street``."""
     return StreetMetric() if name == "street" else CoordinateMetric(name)
 
 
 def as_metric(metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None, records: Records) -> Metric:
-    """Give a Metric from a name, a matrix or a function; by default what fits the records."""
+    """Return a Metric from a name, a matrix or a function; by default what fits the records."""
     if metric is None:
         return CoordinateMetric("haversine" if records.kind == "places" else "euclidean")
     if isinstance(metric, Metric):

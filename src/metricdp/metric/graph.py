@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.distances import Metric
 
-TINIEST = float(np.nextafter(0.0, 1.0))
-DENSE = 8  # pairs per record from which a skeleton is worth its making
+SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
+DENSE_PAIRS_PER_RECORD = 8  # from which a skeleton is worth its cost
 SKELETON_STRETCH = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class MdpGraph(FrozenArrays):
-    """Neighbour pairs and their distances, in arrays of its own that nobody can change: tables are certified by them.
+    """Neighbour pairs and their distances, in read-only arrays of its own: tables are certified by them.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class MdpGraph(FrozenArrays):
     @cached_property
     def labels(self) -> NDArray[np.int32]:
         """Number of the component of each record; components are numbered by their first record."""
-        # of the pairs themselves: the adjacency can be changed by whoever holds it, and certificates count components
+        # from the pairs themselves: the adjacency can be changed by callers, and certificates count components
         i, j = self.pairs[:, 0], self.pairs[:, 1]
         links = csr_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n))
         _, labels = connected_components(links, directed=False)
@@ -109,7 +109,7 @@ class MdpGraph(FrozenArrays):
         return np.split(order, np.cumsum(np.bincount(self.labels))[:-1])
 
     def subgraph(self, rows: NDArray[np.int64]) -> MdpGraph:
-        """Give the graph among ``rows`` (ascending), renumbered from 0."""
+        """Return the graph among ``rows`` (ascending), renumbered from 0."""
         if len(rows) == self.n:
             return self
         place = np.full(self.n, -1, dtype=np.int64)
@@ -143,7 +143,7 @@ class MdpGraph(FrozenArrays):
         return group, MdpGraph(len(first), ends[keep].astype(np.int32), lengths[keep])
 
     def path_distances(self, sources: NDArray[np.int64], *, limit: float = np.inf) -> NDArray[np.float64]:
-        """Give the path distances D from ``sources`` to all records, shape (len(sources), N); inf if not connected."""
+        """Return the path distances D from ``sources`` to all records, shape (len(sources), N); inf if unconnected."""
         return dijkstra(self.adjacency, directed=False, indices=sources, limit=limit)
 
     def closure(
@@ -157,11 +157,11 @@ class MdpGraph(FrozenArrays):
         """Return the smallest matrix above ``values`` with ``z_i <= exp(epsilon d_ij) z_j`` on all pairs.
 
         ``slack`` tightens every row by that relative amount (at most to equality), so that rounding cannot break it.
-        StoppedError is raised when ``is_over``, which is asked now and then, says that there is no more time.
+        StoppedError is raised when ``is_over``, which is called now and then, returns True.
         """
         closed = np.array(values, dtype=np.float64, order="C")
-        if self.n_pairs > DENSE * self.n:
-            # the same in the end, and most of the way is gone on few edges
+        if self.n_pairs > DENSE_PAIRS_PER_RECORD * self.n:
+            # the same result, and most of the work is done on few edges
             thin = self.skeleton
             close_columns(closed, *thin.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)
         close_columns(closed, *self.decays(epsilon, slack=slack), whole=False, order=self.sweep, is_over=is_over)
@@ -176,19 +176,19 @@ class MdpGraph(FrozenArrays):
     @cached_property
     def sweep(self) -> NDArray[np.int64]:
         """An order of the records in which neighbours are near."""
-        links = (self.skeleton if self.n_pairs > DENSE * self.n else self).adjacency
+        links = (self.skeleton if self.n_pairs > DENSE_PAIRS_PER_RECORD * self.n else self).adjacency
         return reverse_cuthill_mckee(links, symmetric_mode=True).astype(np.int64)
 
     def decays(
         self, epsilon: float, *, slack: float = 0.0
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Give the adjacency's index arrays and the factor ``exp(-epsilon d) (1 + slack)``, in (0, 1], of each edge."""
+        """Return the adjacency's index arrays and each edge's factor ``exp(-epsilon d) (1 + slack)``, in (0, 1]."""
         matrix = self.adjacency
         factor = np.multiply(matrix.data, -epsilon)
         np.exp(factor, out=factor)
         factor *= 1.0 + slack
         # never zero: a positive entry must keep its neighbours positive however far they are
-        np.clip(factor, TINIEST, 1.0, out=factor)
+        np.clip(factor, SMALLEST_FLOAT, 1.0, out=factor)
         return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), factor
 
 

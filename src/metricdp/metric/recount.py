@@ -1,4 +1,4 @@
-"""Is a list of neighbour pairs complete, and is no distance in it too long? Coordinates can tell."""
+"""Check from the coordinates that a list of neighbour pairs is complete and that no distance in it is too long."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def shortened(records: Records, graph: MdpGraph, metric: CoordinateMetric) -> Md
     """Return ``graph`` with distances that were rounded to the nearest float, maybe up, rounded down instead.
 
     Earlier versions stored such distances, and people's own programs compute them. A table must then hold at the
-    shorter ones. What is longer than rounding explains is left as it is, for `recount_fault` to refuse.
+    shorter ones. Distances longer than rounding explains are not changed: `recount_fault` refuses them.
     """
     rounding = metric.rounding(records.dimension)
     distances = graph.distances
     for part, below in _measured(records, graph, metric):
         longer = distances[part] > below
         if longer.any():
-            # one such bound for whoever computed the stored distance, and one for this machine
+            # one such bound for the machine that computed the stored distance, and one for this machine
             a, b = records.coordinates[graph.pairs[part].T]
             by_rounding = longer & (distances[part] <= metric.elementwise(a, b) * (1.0 + 2.0 * rounding))
             distances = distances if distances.flags.writeable else distances.copy()
@@ -39,7 +39,7 @@ def shortened(records: Records, graph: MdpGraph, metric: CoordinateMetric) -> Md
 
 
 def recount_fault(records: Records, graph: MdpGraph, eta: float, metric: CoordinateMetric) -> str:
-    """Say what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing.
+    """Return what is wrong with ``graph`` as the list of all pairs within ``eta``; empty if nothing.
 
     A pair left out, or a distance longer than the true one, would protect less than is claimed.
     """
@@ -76,7 +76,7 @@ def _measured(
 
 
 def _may_be_within(a: NDArray[np.float64], b: NDArray[np.float64], eta: float, name: str) -> bool:
-    """Say whether two records are within ``eta``: exactly, by fractions, where the distance is no sine."""
+    """Return whether two records are within ``eta``: exactly, by fractions, unless the distance is haversine."""
     if name == "haversine" or eta == np.inf:
         return True
     differences = [abs(Fraction(x) - Fraction(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]

@@ -2,9 +2,9 @@
 
 A stored distance that is longer than the true one, by however little, would allow more than was promised. So what is
 stored is the float distance less a margin. With r a bound on the relative error of the float formula on any machine,
-the float d and the true distance t satisfy ``d (1 - r) <= t (1 + r)(1 - r) <= t``. Whoever *writes* takes off
-`STORED_MARGIN` times r, whoever *checks* takes off `CHECKED_MARGIN` times r from a float d' of its own: with 4 and 1,
-``d (1 - 4r) <= d' (1 + r)/(1 - r) (1 - 4r) <= d' (1 - r) <= t``. What one machine writes every other can prove,
+the float d and the true distance t satisfy ``d (1 - r) <= t (1 + r)(1 - r) <= t``. A *writer* subtracts
+`STORED_MARGIN` times r, a *checker* subtracts `CHECKED_MARGIN` times r from its own float d': with 4 and 1,
+``d (1 - 4r) <= d' (1 + r)/(1 - r) (1 - 4r) <= d' (1 - r) <= t``. Every machine can prove what another one writes,
 though their sines differ in the last digits. Membership follows the same rule: a pair counts as within eta when its
 rounded-down distance is, so none that truly is can be missed.
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STORED_MARGIN, CHECKED_MARGIN = 4, 1  # multiples of the error bound
-UNIT = 2.0**-53  # relative error of one operation on floats
+UNIT_ROUNDOFF = 2.0**-53  # relative error of one operation on floats
 LARGEST, TINIEST = float(np.finfo(np.float64).max), float(np.nextafter(0.0, 1.0))
 SHORT_BITS = 26  # whole numbers of so many bits have exact squares
-EVEN = 2.0**-8  # a distance in units of its 26th bit that is farther from a whole number is not even
+EVEN_TOLERANCE = 2.0**-8  # in units of a distance's 26th bit: one that is farther from a whole number is not even
 
 
 def lowered(distances: NDArray[np.float64], room: float) -> NDArray[np.float64]:
@@ -51,7 +51,9 @@ def keep_even(
         _, exponent = np.frexp(distances * (1.0 + 2.0**-40))  # a power of two that came out a hair short is one
         unit = np.ldexp(1.0, exponent - SHORT_BITS)
         whole = np.rint(distances / unit)
-        even = np.flatnonzero((distances > 1e-200) & (distances < 1e200) & (np.abs(distances / unit - whole) < EVEN))
+        even = np.flatnonzero(
+            (distances > 1e-200) & (distances < 1e200) & (np.abs(distances / unit - whole) < EVEN_TOLERANCE)
+        )
         unit, whole = unit[even], whole[even]
         first, second = (np.rint(side[even] / unit[:, None]) for side in (a, b))
         is_whole = [

@@ -91,7 +91,7 @@ class Vectors:
 
 @intrinsic
 def raise_to(typing: Any, V: Any, at: Any, source_at: Any, factor: Any) -> Any:  # noqa: ARG001
-    """Do ``V[at:] = max(V[at:], factor V[source_at:])`` on 8 doubles; say whether any rose."""
+    """Do ``V[at:] = max(V[at:], factor V[source_at:])`` on 8 doubles; return whether any rose."""
     return _raising(V, whole=False)
 
 
@@ -108,7 +108,7 @@ def _raising(V: Any, *, whole: bool) -> Any:
         vectors = Vectors(context, builder, is_double=True)
         array, where, source, factor = arguments
         target = vectors.place(sig.args[0], array, where)
-        # no fast-math here: the product is the one that the certificate's room was reckoned for
+        # no fast-math here: the certificate's slack was computed for this product
         bound = builder.fmul(vectors.spread(factor), vectors.load(vectors.place(sig.args[0], array, source)))
         bound = vectors.rounded_up(bound) if whole else bound
         old = vectors.load(target)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAIRS_AT_ONCE = 200_000
-TOLERANCE = 1e-12  # relative; what is lost by it the repair makes good, and a bound without a row stays valid
+DETOUR_TOLERANCE = 1e-12  # relative; the repair makes up for it, and a bound without a row stays valid
 
 
 def prune_implied(graph: MdpGraph, *, is_over: Callable[[], bool] = never) -> MdpGraph:
@@ -31,11 +31,11 @@ def prune_implied(graph: MdpGraph, *, is_over: Callable[[], bool] = never) -> Md
         return graph
     matrix = graph.adjacency
     matrix.sort_indices()
-    lists = (matrix.indptr, matrix.indices, matrix.data, 1.0 + TOLERANCE)
+    lists = (matrix.indptr, matrix.indices, matrix.data, 1.0 + DETOUR_TOLERANCE)
     implied = np.zeros(graph.n_pairs, dtype=np.bool_)
     for start in range(0, graph.n_pairs, PAIRS_AT_ONCE):
         if is_over():
-            raise StoppedError("the search for implied pairs was broken off")
+            raise StoppedError("the search for implied pairs was interrupted")
         part = slice(start, start + PAIRS_AT_ONCE)
         _find_implied(graph.pairs[part], graph.distances[part], *lists, implied[part])
     if not implied.any():

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
 
 TASKS, SAMPLED_TASKS = 64, 8
-ONE_OF_BOTH = 0.52  # pairs kept, for each end from which one is kept: measured, 0.5 to 0.514
-BREAKABLE_FROM = 1_000_000  # pairs that are looked at in several calls, between which it can be broken off
+KEPT_PER_ENDPOINT = 0.52  # pairs kept, for each end from which one is kept; measured: 0.5 to 0.514
+INTERRUPTIBLE_FROM = 1_000_000  # pairs from which several calls are made, so that the search can be interrupted
 
 
 def thin_edges(graph: MdpGraph, stretch: float, *, is_over: Callable[[], bool] = never) -> NDArray[np.int64]:
     """Return the pairs of ``graph`` (as positions, ascending) that no short detour replaces.
 
-    ``is_over`` is asked now and then: if it says yes, StoppedError is raised.
+    ``is_over`` is called now and then: if it returns True, StoppedError is raised.
     """
     if graph.n_pairs == 0:
         return np.zeros(0, dtype=np.int64)
@@ -44,10 +44,10 @@ def thin_edges(graph: MdpGraph, stretch: float, *, is_over: Callable[[], bool] =
         _take_task(indptr, indices, adjacency.data, 1.0 + stretch, kept, task)
 
     with ThreadPoolExecutor(get_num_threads()) as pool:
-        at_once = TASKS if graph.n_pairs < BREAKABLE_FROM else 2 * get_num_threads()
+        at_once = TASKS if graph.n_pairs < INTERRUPTIBLE_FROM else 2 * get_num_threads()
         for first in range(0, TASKS, at_once):
             if is_over():
-                raise StoppedError("the search for a thin graph was broken off")
+                raise StoppedError("the search for a thin graph was interrupted")
             list(pool.map(take, range(first, min(first + at_once, TASKS))))
     source = np.repeat(np.arange(graph.n, dtype=np.int64), np.diff(indptr))[kept]
     target = indices[kept].astype(np.int64)
@@ -63,11 +63,11 @@ def sampled_edges(graph: MdpGraph, stretch: float) -> float:
     adjacency = graph.adjacency
     indptr, indices = adjacency.indptr.astype(np.int64), adjacency.indices
     kept = np.zeros(len(indices), dtype=np.bool_)
-    step = 1 if graph.n_pairs < BREAKABLE_FROM else SAMPLED_TASKS
+    step = 1 if graph.n_pairs < INTERRUPTIBLE_FROM else SAMPLED_TASKS
     for task in range(0, TASKS, step):
         _take_task(indptr, indices, adjacency.data, 1.0 + stretch, kept, task)
     # nearly all are kept from both of their ends
-    return min(float(graph.n_pairs), ONE_OF_BOTH * step * float(kept.sum()))
+    return min(float(graph.n_pairs), KEPT_PER_ENDPOINT * step * float(kept.sum()))
 
 
 def _take_task(  # noqa: PLR0917

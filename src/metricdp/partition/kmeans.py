@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 MAX_FULL_RECORDS = 5_000  # up to here a distance vector has one entry per record: 200 MB
 N_LANDMARKS = 256
-ROWS_AT_ONCE = 64  # of distances asked from a metric, which may hold much more for each than what it returns
+ROWS_AT_ONCE = 64  # of distances requested from a metric, which may need much more memory for each than it returns
 MAX_RESTARTS = 10
 
 
 def distance_vectors(
     records: Records, metric: Metric, rows: NDArray[np.int64], *, seed: int, max_full: int = MAX_FULL_RECORDS
 ) -> NDArray[np.float64]:
-    """Give the distance vector ``d_i = [d_i1, ..., d_iN]`` of each of the ``rows`` (k-m-DV, Section 3.4).
+    """Return the distance vector ``d_i = [d_i1, ..., d_iN]`` of each of the ``rows`` (k-m-DV, Section 3.4).
 
     The entries are distances of the metric, as the paper writes them, not of paths in the graph. Infinite ones
     become twice the largest finite one.
@@ -50,12 +50,12 @@ def distance_vectors(
 
 
 def record_vectors(records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give the coordinates of the ``rows`` (k-m-rec, Appendix C.1): for places plain degrees, as in the paper."""
+    """Return the coordinates of the ``rows`` (k-m-rec, Appendix C.1): for places plain degrees, as in the paper."""
     return records.coordinates[rows]
 
 
 def adjacency_vectors(graph: MdpGraph) -> csr_array:
-    """Give the rows of the 0-1 adjacency matrix, sparse (k-m-adj, Appendix C.2)."""
+    """Return the rows of the 0-1 adjacency matrix, sparse (k-m-adj, Appendix C.2)."""
     matrix = graph.adjacency.copy()
     matrix.sort_indices()
     matrix.data[:] = 1.0
@@ -63,7 +63,7 @@ def adjacency_vectors(graph: MdpGraph) -> csr_array:
 
 
 def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
-    """Give the k-means cluster of each row of ``vectors``.
+    """Return the k-means cluster of each row of ``vectors``.
 
     The paper writes the objective without squaring the norm; with centroids that are means, as there, it is the
     squared norm that k-means minimises. The best of 10 starts counts, of fewer beyond
@@ -73,7 +73,7 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
     n_records = vectors.shape[0]
     if n_clusters == 1:
         return np.zeros(n_records, dtype=np.int64)
-    # a second to import, and only this needs it
+    # imported here: it takes a second, and only this needs it
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
         n_init=max(1, min(MAX_RESTARTS, 500 * MAX_RESTARTS // n_records)),
         random_state=seed % 2**32,
         copy_x=False,
-        # elkan gives the same clusters sooner, but keeps N × M bounds
+        # elkan finds the same clusters faster, but keeps N × M bounds
         algorithm="elkan" if n_records <= MAX_FULL_RECORDS else "lloyd",
     )
     with warnings.catch_warnings():
@@ -95,7 +95,7 @@ def cluster(vectors: NDArray[np.float64] | csr_array, n_blocks: int, *, seed: in
 
 
 def _row_digests(vectors: NDArray[np.float64] | csr_array) -> Iterator[bytes]:
-    """Give equal digests for equal rows; the entries of a sparse array are all 1."""
+    """Return equal digests for equal rows; the entries of a sparse array are all 1."""
     rows: Iterable[NDArray[Any]] = vectors
     if isinstance(vectors, csr_array):
         rows = np.split(vectors.indices, vectors.indptr[1:-1])

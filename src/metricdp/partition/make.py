@@ -87,7 +87,7 @@ def make_partition(
 
 
 def default_blocks(graph: MdpGraph) -> int:
-    """Give a number of blocks that fits the graph.
+    """Return a number of blocks that fits the graph.
 
     About 20 records per block, as in the paper (500 records, 25 blocks), but not fewer than one and a half times the
     average number of neighbours: in smaller blocks less than a quarter of the records are internal (measured on

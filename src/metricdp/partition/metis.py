@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
 
 N_CUTS = 20  # bisections tried at each step, the best is kept
-IMBALANCE = 100  # per mille by which the larger half of a bisection may exceed the smaller
+IMBALANCE_PER_MILLE = 100  # per mille by which the larger half of a bisection may exceed the smaller
 
 
 def metis_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
     """Cut as few neighbour pairs as possible into blocks of nearly equal size.
 
     Every pair weighs the same: heavier close pairs did not give a smaller boundary. Recursive bisection is used for
-    any number of blocks, for METIS's direct k-way method cuts twice as many pairs with blocks this small (Rome, 411
+    any number of blocks, since METIS's direct k-way method cuts twice as many pairs with blocks this small (Rome, 411
     records, 25 blocks: 1,700 pairs against 700).
     """
     try:
@@ -36,6 +36,6 @@ def metis_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int
         n_blocks,
         pymetis.CSRAdjacency(links.indptr, links.indices),
         recursive=True,
-        options=pymetis.Options(seed=seed % 2**31, ncuts=N_CUTS, ufactor=IMBALANCE),
+        options=pymetis.Options(seed=seed % 2**31, ncuts=N_CUTS, ufactor=IMBALANCE_PER_MILLE),
     )
     return np.array(block_of, dtype=np.int64)

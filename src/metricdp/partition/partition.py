@@ -25,7 +25,7 @@ SEPARATORS: tuple[Separator, ...] = ("two-sided", "one-sided")
 
 @dataclass(frozen=True)
 class Quality:
-    """What a partition means for the decomposition, in numbers of records unless the name says otherwise.
+    """The figures of a partition for the decomposition, in records unless the name says otherwise.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Partition:
         return partition_html(self)
 
     def plot(self, records: Records, *, axes: Any = None) -> Any:
-        """Draw the blocks, boundary records and cut pairs; gives matplotlib's axes (extra ``plot``)."""
+        """Draw the blocks, boundary records and cut pairs; return matplotlib's axes (extra ``plot``)."""
         from metricdp.report.plots import plot_partition  # noqa: PLC0415
 
         return plot_partition(self, records, axes=axes)
@@ -159,7 +159,7 @@ class Partition:
     def master_components(self) -> list[NDArray[np.int64]]:
         """The components of the graph induced on the boundary records (the paper's Section 4.1).
 
-        The paper solves them apart. That is exact only for the master's first constraints: the w_l couple
+        The paper solves them separately. That is exact only for the master's first constraints: the w_l couple
         components of one block, which ``coupled_components`` respects.
         """
         labels = self.graph.subgraph(self.boundary).labels if len(self.boundary) else np.zeros(0, dtype=np.int64)
@@ -169,7 +169,7 @@ class Partition:
     def coupled_components(self) -> list[NDArray[np.int64]]:
         """Boundary records that the master must treat together: joined also if they touch the same block's inside.
 
-        These parts are independent even with all cuts, for no cut of block l involves records of two parts. If
+        These parts are independent even with all cuts, since no cut of block l involves records of two parts. If
         every block's inside is connected they are the boundary records of each component of the whole graph.
         """
         n, pairs = self.graph.n, self.graph.pairs.astype(np.int64)
@@ -204,7 +204,7 @@ class Partition:
         )
 
     def plot_data(self, records: Records) -> dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]]:
-        """Give plain arrays from which any plotting library can draw the partition.
+        """Return plain arrays from which any plotting library can draw the partition.
 
         ``x``, ``y`` (longitude and latitude of places, the first two coordinates of vectors), ``block`` and
         ``is_boundary`` have shape (N,); ``cut_segments`` has shape (number of cut edges, 2 ends, x and y).
@@ -226,6 +226,6 @@ class Partition:
 
 
 def _groups(labels: NDArray[np.integer], rows: NDArray[np.int64], n: int) -> list[NDArray[np.int64]]:
-    """Give the ``rows`` of each label 0, ..., n - 1 in their order."""
+    """Return the ``rows`` of each label 0, ..., n - 1 in their order."""
     order = rows[np.argsort(labels, kind="stable")]
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n))[:-1]) if n else []

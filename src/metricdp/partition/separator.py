@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def vertex_cover(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give nodes, ascending, such that every edge has at least one of its ends among them.
+    """Return nodes, ascending, such that every edge has at least one of its ends among them.
 
-    A least cover is NP-hard to find when the edges join more than two blocks. This one leaves out a large
+    A minimum cover is NP-hard to find when the edges join more than two blocks. This one leaves out a large
     independent set: nodes of least degree first, then swaps of one node for two. It is minimal (no node can be left
-    out), needs O(edges log edges) and was within 3 % of the least cover wherever that was computed.
+    out), needs O(edges log edges) and was within 3 % of the minimum cover wherever that was computed.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _swap(neighbours: Neighbours, cover: set[int]) -> None:
 
 
 def _apart(neighbours: Neighbours, nodes: list[int]) -> tuple[int, int] | None:
-    """Give two of the nodes that are not neighbours, if there are such."""
+    """Return two of the nodes that are not neighbours; None if there are none."""
     for place, a in enumerate(nodes):
         for b in nodes[place + 1 :]:
             if b not in neighbours[a]:

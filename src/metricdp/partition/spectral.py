@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
 
 MAX_DENSE_RECORDS = 1_500
-SHIFT = -0.01  # just below the spectrum: the shifted Laplacian is positive definite
+SPECTRAL_SHIFT = -0.01  # just below the spectrum: the shifted Laplacian is positive definite
 
 
 def spectral_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
@@ -67,15 +67,15 @@ def share_blocks(sizes: list[int], n_blocks: int) -> list[int]:
 def _connected_blocks(graph: MdpGraph, n_blocks: int, *, seed: int) -> NDArray[np.int64]:
     if n_blocks == 1 or graph.n <= n_blocks:
         return np.arange(graph.n) % n_blocks
-    # digits beyond the ninth are rounding, and would tell records apart that are alike
+    # digits beyond the ninth are rounding, and would separate records that are equal
     return cluster(first_eigenvectors(graph, n_blocks, seed=seed).round(9), n_blocks, seed=seed)
 
 
 def first_eigenvectors(graph: MdpGraph, n: int, *, seed: int) -> NDArray[np.float64]:
-    """Give the eigenvectors of the ``n`` smallest eigenvalues of the Laplacian as columns, shape (N, n)."""
+    """Return the eigenvectors of the ``n`` smallest eigenvalues of the Laplacian as columns, shape (N, n)."""
     matrix = laplacian(adjacency_vectors(graph))
     if graph.n <= MAX_DENSE_RECORDS or 2 * n > graph.n:
         return eigh(matrix.toarray(), subset_by_index=(0, n - 1))[1]
     start = np.random.default_rng(seed).standard_normal(graph.n)
-    values, vectors = eigsh(matrix.tocsc(), k=n, sigma=SHIFT, which="LM", v0=start)
+    values, vectors = eigsh(matrix.tocsc(), k=n, sigma=SPECTRAL_SHIFT, which="LM", v0=start)
     return vectors[:, np.argsort(values)]

@@ -1,4 +1,4 @@
-"""What is to be solved: records, metric, budget, outputs and loss, validated once."""
+"""The problem to solve: records, metric, budget, outputs and loss, validated once."""
 
 from metricdp.problem.loss import distance_loss, travel_loss
 from metricdp.problem.outputs import Outputs

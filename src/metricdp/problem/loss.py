@@ -21,7 +21,7 @@ DEFAULT_DESTINATIONS = 100
 
 
 def distance_loss(records: Records, outputs: Outputs, metric: Metric) -> NDArray[np.float64]:
-    """Give the distance from each record to each output in the metric's unit, shape (N, K)."""
+    """Return the distance from each record to each output in the metric's unit, shape (N, K)."""
     if outputs.rows is not None:
         return metric.to_rows(records, outputs.rows)
     return metric.to_points(records, outputs.coordinates)
@@ -35,7 +35,7 @@ def travel_loss(
     destinations: int | ArrayLike | None = None,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Give how wrong a travel cost is on average when the output stands for the record, shape (N, K).
+    """Return the mean error of travel costs when the output replaces the record, shape (N, K).
 
     ``c_ik = mean over destinations q of |D(i, q) - D(o_k, q)|`` (the paper's appendix D.1), with D along the streets
     where the records have a street network, and by the metric where not. Destinations are rows of the records: a
@@ -77,7 +77,7 @@ def _destination_rows(destinations: int | ArrayLike | None, records: Records, se
 
 
 def given_loss(matrix: ArrayLike, n_records: int, n_outputs: int) -> NDArray[np.float64]:
-    """Return a loss matrix of the user's as a frozen copy, checked: N x K, finite, not negative."""
+    """Return the user's loss matrix as a frozen copy, checked: N x K, finite, not negative."""
     try:
         loss = frozen(matrix, np.float64)
     except InputError:  # a masked array
@@ -94,6 +94,6 @@ def given_loss(matrix: ArrayLike, n_records: int, n_outputs: int) -> NDArray[np.
         i, k = (int(v) for v in np.argwhere(bad)[0])
         raise InputError(
             f"losses must be finite and not negative, got {loss[i, k]} for record {i} and output {k} "
-            f"({int(bad.sum())} such entries): a constant may be added to a row without changing the optimum"
+            f"({int(bad.sum())} such entries): add a constant to a row, which does not change the optimal mechanism"
         )
     return loss

@@ -1,4 +1,4 @@
-"""How much memory a problem takes, reckoned before anything large is allocated, against what is available.
+"""How much memory a problem takes, estimated before anything large is allocated, and how much is available.
 
 The arrays of a problem and of the last step of every solve, counted in the code (``P`` pairs, ``E`` entries: records
 times outputs):
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 BYTES_PER_PAIR = 72.0
 BYTES_PER_ENTRY = 88.0
 KERNELS_BYTES = 60e6  # compiled code that a solve loads
-SAMPLE = 100  # records
-CHECKED_FROM, ENTRIES_CHECKED_FROM = 2_000, 1_000_000  # records, or entries: smaller problems fit anywhere
+SAMPLED_RECORDS = 100  # from which the number of pairs is estimated
+RECORDS_CHECKED_FROM, ENTRIES_CHECKED_FROM = 2_000, 1_000_000  # smaller problems fit anywhere
 GIGABYTE = 1e9
-LEAST_KEPT = 0.02  # of records or outputs: less is no advice
+LEAST_KEPT_SHARE = 0.02  # of records or outputs: keeping fewer is not suggested
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What memory grows with."""
+    """The sizes that memory grows with."""
 
     n_records: int
     n_outputs: int
@@ -63,18 +63,18 @@ class Sizes:
 
 
 def problem_bytes(sizes: Sizes) -> float:
-    """Return the bytes that a problem and the last repair and certificate take: no method does with less."""
+    """Return the bytes of a problem, the last repair and the certificate, which every method needs."""
     return BYTES_PER_PAIR * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
 
 
 def check_memory(records: Records, metric: Metric, *, eta: float, n_outputs: int, limit: float | None) -> float | None:
-    """Refuse a problem that would not fit into ``limit`` gigabytes, or into what is available if none is given.
+    """Refuse a problem that would not fit into ``limit`` gigabytes, by default into the available memory.
 
-    Return the bytes that it is expected to take; None if it is so small that nothing was looked at.
+    Return the bytes that it is expected to take; None if it is so small that nothing was checked.
     """
     if limit is not None and not limit > 0:
         raise InputError(f"memory_limit must be positive, got {limit}: give gigabytes such as 4")
-    if limit is None and records.n < CHECKED_FROM and records.n * n_outputs < ENTRIES_CHECKED_FROM:
+    if limit is None and records.n < RECORDS_CHECKED_FROM and records.n * n_outputs < ENTRIES_CHECKED_FROM:
         return None
     distances = _sampled(records, metric)
     sizes = Sizes(records.n, n_outputs, _pairs(distances, records.n, eta))
@@ -99,7 +99,7 @@ def refuse_if_too_large(
     others: Callable[[float], list[str]] = lambda _: [],
     is_estimate: bool = False,
 ) -> float:
-    """Return the bytes at the peak; raise InputError if they are more than there are, with what would fit.
+    """Return the bytes at the peak; if they do not fit, raise an InputError that says what would.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ def refuse_if_too_large(
     method, others
         The method, and the names of those that would fit into a number of bytes.
     is_estimate
-        Says that the number of pairs is one.
+        Whether the number of pairs is an estimate.
     """
     held, most = held_bytes(), most_bytes(limit)
     needed = held + more_bytes(sizes)
     if needed <= most:
         return needed
     room = most - held
-    whose = "the limit of" if limit is not None else "what is available,"
+    whose = "the limit of" if limit is not None else "the available"
     subject = f"the method {method!r}" if method else "the problem"
     about = "about " if is_estimate else ""
     raise InputError(
@@ -136,21 +136,21 @@ def _what_fits(
     eta_for: Callable[[float], float | None],
     others: list[str],
 ) -> str:
-    """Say which eta, how many records, how many outputs and which other method would fit."""
+    """Return a phrase with the eta, the number of records or outputs, and the methods that would fit."""
     parts = []
     pairs = _largest(int(sizes.n_pairs), lambda count: more_bytes(replace(sizes, n_pairs=count)) <= room)
     reach = eta_for(pairs) if pairs else None
     if reach:
         parts.append(f"eta = {reach:.3g}")
     n = _largest(sizes.n_records, lambda count: more_bytes(sizes.with_records(count)) <= room)
-    if n >= max(2, LEAST_KEPT * sizes.n_records):
+    if n >= max(2, LEAST_KEPT_SHARE * sizes.n_records):
         parts.append(f"{n:,} of the records")
     K = _largest(sizes.n_outputs, lambda count: more_bytes(replace(sizes, n_outputs=count)) <= room)
-    if max(2, LEAST_KEPT * sizes.n_outputs) <= K:
+    if max(2, LEAST_KEPT_SHARE * sizes.n_outputs) <= K:
         parts.append(f"{K:,} outputs")
     parts += [f"method {name!r}" for name in others]
     if not parts:
-        return "nothing near it would fit; free memory, or raise the limit"
+        return "no similar problem would fit; free memory, or raise the limit"
     return f"{', '.join(parts[:-1])} or {parts[-1]} would fit" if len(parts) > 1 else f"{parts[0]} would fit"
 
 
@@ -169,7 +169,7 @@ def _largest(below: int, fits: Callable[[int], bool]) -> int:
 
 
 def held_bytes() -> float:
-    """Return the memory that this process holds now; 0 where the system does not say."""
+    """Return the memory that this process holds now; 0 where the system does not report it."""
     return _statm()[1]
 
 
@@ -186,14 +186,14 @@ def _statm() -> tuple[float, float]:
     """Return the bytes of this process's address space and those that it holds."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    except OSError:  # not told on this system
+    except OSError:  # not reported on this system
         return 0.0, 0.0
     size = os.sysconf("SC_PAGE_SIZE")
     return float(pages[0]) * size, float(pages[1]) * size
 
 
 def _machine(root: Path) -> float:
-    """Return what the machine has left, or all of its memory where it does not say."""
+    """Return the machine's free memory, or all of its memory where the system does not report it."""
     try:
         lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
@@ -201,12 +201,12 @@ def _machine(root: Path) -> float:
         pass
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):  # not told on this system
+    except (ValueError, OSError, AttributeError):  # not reported on this system
         return float("inf")
 
 
 def _control_group(root: Path) -> float:
-    """Return what the control group (a container, a batch job) and those around it have left."""
+    """Return the free memory of the control group (a container, a batch job) and those around it."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -230,7 +230,7 @@ def _control_group(root: Path) -> float:
 
 
 def _left_in(folder: Path, most: str, used: str, cache: str) -> float:
-    """Return what one control group has left; what it uses for files that can be read again counts as free."""
+    """Return the free memory of one control group; its file cache counts as free."""
     try:
         limit = (folder / most).read_text(encoding="ascii").strip()
         taken = float((folder / used).read_text(encoding="ascii"))
@@ -245,7 +245,7 @@ def _left_in(folder: Path, most: str, used: str, cache: str) -> float:
 
 def _sampled(records: Records, metric: Metric) -> NDArray[np.float64]:
     """Return all distances to evenly spread records, sorted, without those to themselves."""
-    rows = np.unique(np.linspace(0, records.n - 1, SAMPLE).astype(np.int64))
+    rows = np.unique(np.linspace(0, records.n - 1, SAMPLED_RECORDS).astype(np.int64))
     distances = np.array(metric.to_rows(records, rows), dtype=np.float64)
     distances[rows, np.arange(len(rows))] = np.inf
     return np.sort(distances.ravel())

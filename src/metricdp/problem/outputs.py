@@ -20,7 +20,7 @@ DEFAULT_OUTPUTS = 100
 
 @dataclass(frozen=True, eq=False)
 class Outputs(FrozenArrays):
-    """The K things that can be reported, in arrays of its own that nobody can change.
+    """The K things that can be reported, in read-only arrays of its own.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Outputs(FrozenArrays):
         return len(self.coordinates)
 
     def ids(self, records: Records) -> tuple[str, ...]:
-        """Give the outputs' names: the records' ids, or their own numbers for other points."""
+        """Return the outputs' names: the records' ids, or their own numbers for other points."""
         if self.rows is None:
             return tuple(f"output {k}" for k in range(self.n))
         return tuple(records.ids[row] for row in self.rows)

@@ -116,7 +116,7 @@ class Problem(FrozenArrays):
         object.__setattr__(self, "_made_of", self._parts() if type(measure) in OWN_METRICS else None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what copies and pickles are made of: they cannot know that their graph was made here."""
+        """Return the state of copies and pickles, which does not include that the graph was made here."""
         return {key: value for key, value in self.__dict__.items() if key != "_made_of"}
 
     def _parts(self) -> tuple[object, ...]:
@@ -151,7 +151,7 @@ class Problem(FrozenArrays):
         return self.records.prior[:, None] * self.loss
 
     def expected_loss(self, Z: NDArray[np.float64]) -> float:
-        """Give ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
+        """Return ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
         return math.fsum((self.costs * Z).sum(axis=1))
 
 
@@ -168,7 +168,7 @@ def _positive(value: Any, name: str, meaning: str, faults: Faults, *, infinite: 
 
 
 def _graph(records: Records, metric: Metric, eta: float) -> MdpGraph:
-    """Build the graph; whoever calls a metric of their own by a name of the library is counted after."""
+    """Build the graph; the pairs of a user's metric with a name of the library are checked."""
     if metric.name not in CoordinateMetric.NAMES:
         return MdpGraph.of(records, metric, eta)
     own = CoordinateMetric(metric.name)
@@ -201,7 +201,7 @@ def kind_measured_by(metric: object) -> Kind | None:
 
 
 def loss_name(loss: str | ArrayLike | None, records: Records) -> str:
-    """Give the loss's name: travel for places and distance for vectors if nothing was said, ``given`` for a matrix."""
+    """Return the loss's name: ``given`` for a matrix; by default travel for places and distance for vectors."""
     if loss is None:
         return "travel" if records.kind == "places" else "distance"
     return loss if isinstance(loss, str) else "given"

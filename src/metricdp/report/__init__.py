@@ -1,1 +1,1 @@
-"""What people see: tables on the terminal."""
+"""Output for people: tables, plots and the explorer page."""

@@ -53,7 +53,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
             row = None
         if not isinstance(row, dict) or "stage" not in row or not _is_number(row.get("seconds")):
             raise FileFormatError(
-                f"{path} is not a trace: line {number} is no JSON object with seconds and stage; "
+                f"{path} is not a trace: line {number} is not a JSON object with seconds and stage; "
                 "give the log that a run has written"
             )
         rows.append(row)

@@ -17,7 +17,7 @@ import numpy as np
 from metricdp.data.road import CITIES
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import MetricDPError
-from metricdp.evaluate.compare import BASELINES, TIME_LIMIT, check_names
+from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, check_names
 from metricdp.mechanism.mechanism import table_loss
 from metricdp.report.convergence import convergence
 from metricdp.report.explorer_data import mechanism_fields, packed, streets_of
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 STYLES = ("page.css",)
 SCRIPTS = ("read.js", "draw.js", "map.js", "lists.js", "panels.js", "main.js")  # run in this order as one script
-POLICY = (
+CONTENT_POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-QUICK = ("exponential", "planar-laplace", "uniform")  # to compare with: these need no linear program
+QUICK_BASELINES = ("exponential", "planar-laplace", "uniform")  # to compare with: these need no linear program
 Compared = tuple[str, float, bool]
 """A mechanism to compare with: its name, its expected loss, and whether it is certified at the same budget."""
 
@@ -50,26 +50,26 @@ class SourceFile:
 
     @classmethod
     def of(cls, path: Path) -> SourceFile:
-        """Take the name, the size and the SHA-256 of the whole file, as ``sha256sum`` gives it."""
+        """Return the name, the size and the SHA-256 of the whole file, as ``sha256sum`` prints it."""
         data = path.read_bytes()
         return cls(path.name, len(data), hashlib.sha256(data).hexdigest())
 
 
 def write_explorer(target: str | Path, mechanism: Mechanism, **options: Any) -> int:
-    """Write the page of `explorer_page` to ``target``, whole or not at all; give its size in bytes."""
+    """Write the page of `explorer_page` to ``target``, completely or not at all; return its size in bytes."""
     check_writable(target)
     data = explorer_page(mechanism, **options).encode()
     write_whole(target, data)
     return len(data)
 
 
-def compared_with(problem: Problem, names: Sequence[str] = QUICK) -> list[Compared]:
+def compared_with(problem: Problem, names: Sequence[str] = QUICK_BASELINES) -> list[Compared]:
     """Build the named mechanisms on ``problem``; one that cannot be made there is left out."""
     check_names(names)
     rows = []
     for name in names:
         try:
-            made, _ = BASELINES[name](problem, TIME_LIMIT)
+            made, _ = BASELINES[name](problem, TIME_LIMIT_SECONDS)
         except MetricDPError:
             continue
         rows.append((name, table_loss(made.table, problem), made.epsilon <= problem.epsilon))
@@ -86,7 +86,7 @@ def explorer_page(
     streets: StreetNetwork | None = None,
     file: SourceFile | None = None,
 ) -> str:
-    """Give a self-contained HTML page that explores a mechanism.
+    """Return a self-contained HTML page that explores a mechanism.
 
     Parameters
     ----------
@@ -162,18 +162,18 @@ def _convergence_fields(trace: Iterable[Mapping[str, Any]]) -> dict[str, Any] | 
 
 
 def _assembled(title: str, payload: dict[str, Any]) -> str:
-    """Put the page together. Text from the data goes into the title, escaped, and into JSON that can end no tag."""
+    """Return the whole page. Text from the data goes into the title, escaped, and into JSON that cannot end a tag."""
     style = "".join(_source(name) for name in STYLES)
     script = "(() => {\n" + "".join(_source(name) for name in SCRIPTS) + "})();\n"
     data = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
         "title": html.escape(title),
-        "policy": POLICY.format(script=_fingerprint(script), style=_fingerprint(style)),
+        "policy": CONTENT_POLICY.format(script=_fingerprint(script), style=_fingerprint(style)),
         "style": style,
         "payload": data,
         "script": script,
     }
-    # one pass, so that nothing inside a part is taken for a place to fill
+    # one pass, so that no text inside a part is mistaken for a placeholder
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source("page.html"))
 
 

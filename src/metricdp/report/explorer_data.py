@@ -1,4 +1,4 @@
-"""What the explorer page shows of a mechanism, as small as it can be: plain values and packed arrays."""
+"""The data of the explorer page, as small as possible: plain values and packed arrays."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from metricdp.data.streets import StreetNetwork
     from metricdp.mechanism.mechanism import Mechanism
 
-SHOWN_FROM = 1e-6  # entries of which neither the probability nor the posterior reaches this are left out
-MOST_ENTRIES = 2_000_000  # of the table; more would make the page too large to send around
-MOST_STREETS = 100_000
-LEVELS = 65_534  # of a probability's logarithm, so that it is off by 0.04 % at most
-MARGIN = 0.05  # of the map beyond the outermost record, within which streets are drawn
+LEAST_SHOWN_PROBABILITY = 1e-6  # entries of which neither the probability nor the posterior reaches this are left out
+MAX_ENTRIES = 2_000_000  # of the table; more would make the page too large to share
+MAX_STREETS = 100_000  # drawn on the map
+LOG_LEVELS = 65_534  # of a probability's logarithm, so that it is off by 0.04 % at most
+MAP_MARGIN_SHARE = 0.05  # of the map beyond the outermost record, within which streets are drawn
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Frame:
         return cls(frame.centre, frame.stretch, reach if reach > 0 else 1.0, frame.is_places)
 
     def place(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give x (to the right) and y (upwards) of points, shape (..., 2)."""
+        """Return x (to the right) and y (upwards) of points, shape (..., 2)."""
         away = points - self.centre
         if self.is_places:
             away[..., 1] = (away[..., 1] + 180.0) % 360.0 - 180.0
@@ -64,13 +64,13 @@ class Frame:
 
 
 def packed(values: NDArray[Any]) -> dict[str, str]:
-    """Give an array as the page reads it: its type and its little-endian bytes in base64."""
+    """Return an array as the page reads it: its type and its little-endian bytes in base64."""
     little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
     return {"type": values.dtype.name, "data": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
 def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """Give the entries of the table that are worth showing, row by row.
+    """Return the entries of the table that are worth showing, row by row.
 
     ``starts`` (N + 1) says where each row begins, ``columns`` names the outputs, and ``levels`` (1 to 65,535) are the
     logarithms of the probabilities: ``p = 2^(-63 (65535 - level) / 65534)``. An entry is kept if it matters to
@@ -80,12 +80,12 @@ def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[
     joint = probabilities * prior[:, None]
     totals = joint.sum(axis=0)
     importance = np.maximum(probabilities, np.divide(joint, totals, out=joint, where=totals > 0))
-    least = SHOWN_FROM
-    if importance.size > MOST_ENTRIES:
-        least = max(least, float(np.partition(importance, importance.size - MOST_ENTRIES, axis=None)[-MOST_ENTRIES]))
+    least = LEAST_SHOWN_PROBABILITY
+    if importance.size > MAX_ENTRIES:
+        least = max(least, float(np.partition(importance, importance.size - MAX_ENTRIES, axis=None)[-MAX_ENTRIES]))
     rows, columns = np.nonzero((importance >= least) & (table > 0))
     logarithms = np.log2(probabilities[rows, columns])
-    levels = np.rint((1.0 + logarithms / TOTAL_BITS) * LEVELS) + 1
+    levels = np.rint((1.0 + logarithms / TOTAL_BITS) * LOG_LEVELS) + 1
     return {
         "starts": np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(table))))).astype(np.uint32),
         "columns": columns.astype(np.uint16 if table.shape[1] <= 65_536 else np.uint32),
@@ -94,9 +94,9 @@ def table_arrays(table: NDArray[np.uint64], prior: NDArray[np.float64]) -> dict[
 
 
 def streets_of(records: Records) -> StreetNetwork | None:
-    """Give the streets that the records belong to; a file does not store them, so a shipped city is found by its name.
+    """Return the streets that the records belong to; files do not store them, so a shipped city is found by its name.
 
-    A name alone does not do: every record must be an intersection of that city.
+    A name alone is not enough: every record must be an intersection of that city.
     """
     if records.streets is not None or records.kind != "places" or records.name not in CITIES:
         return records.streets
@@ -108,17 +108,17 @@ def streets_of(records: Records) -> StreetNetwork | None:
 
 
 def street_lines(streets: StreetNetwork, frame: Frame) -> NDArray[np.float32]:
-    """Give the ends of the streets on the map, shape (E, 4); of too many the longest are kept."""
+    """Return the ends of the streets on the map, shape (E, 4); of too many the longest are kept."""
     ends = frame.place(streets.coordinates)[streets.edges].reshape(-1, 4)
-    inside = np.abs(ends).max(axis=1) <= 1.0 + 2 * MARGIN
+    inside = np.abs(ends).max(axis=1) <= 1.0 + 2 * MAP_MARGIN_SHARE
     ends, lengths = ends[inside], streets.lengths[inside]
-    if len(ends) > MOST_STREETS:
-        ends = ends[np.sort(np.argsort(-lengths, kind="stable")[:MOST_STREETS])]
+    if len(ends) > MAX_STREETS:
+        ends = ends[np.sort(np.argsort(-lengths, kind="stable")[:MAX_STREETS])]
     return ends.astype(np.float32)
 
 
 def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
-    """Give how often the best guess of who reports is right, before and after seeing the report.
+    """Return how often the best guess of the true record is right, before and after seeing the report.
 
     ``max_i p_i`` and ``sum_k max_i p_i z_ik``, for an adversary who knows the prior and the mechanism.
     """
@@ -130,7 +130,7 @@ def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
 
 
 def mechanism_fields(mechanism: Mechanism, streets: StreetNetwork | None) -> dict[str, Any]:
-    """Give all that the page shows of the records, the outputs and the table."""
+    """Return all that the page shows of the records, the outputs and the table."""
     records, outputs, graph = mechanism.records, mechanism.outputs, mechanism.graph
     arrays: dict[str, NDArray[Any]] = {
         "prior": records.prior.astype(np.float32),

@@ -1,4 +1,4 @@
-"""How results, mechanisms and partitions show themselves in notebooks."""
+"""HTML tables of results, mechanisms and partitions for notebooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mechanism_html(mechanism: Mechanism) -> str:
-    """Give a small table: what it is, and both certificates in plain words."""
+    """Return a small table: what it is, and both certificates in plain words."""
     rows = [
         ("records", f"{mechanism.records.n:,} ({mechanism.records.name})"),
         ("outputs", f"{mechanism.outputs.n:,}"),
@@ -24,7 +24,7 @@ def mechanism_html(mechanism: Mechanism) -> str:
 
 
 def result_html(result: Result) -> str:
-    """Give a small table of how the run ended."""
+    """Return a small table of how the run ended."""
     rows = [
         ("status", result.status.value),
         ("expected loss", f"{result.loss:.6g} ({result.problem.loss_name})"),
@@ -36,7 +36,7 @@ def result_html(result: Result) -> str:
 
 
 def partition_html(partition: Partition) -> str:
-    """Give a small table of the partition's figures."""
+    """Return a small table of the partition's figures."""
     quality = partition.quality
     rows = [
         ("blocks", f"{quality.n_blocks:,}, balance {quality.balance:.3g}"),

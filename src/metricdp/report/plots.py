@@ -1,4 +1,4 @@
-"""Plots with matplotlib (the extra ``plot``): each draws on ``axes``, or on new ones, and gives the axes back."""
+"""Plots with matplotlib (the extra ``plot``): each draws on ``axes``, or on new ones, and returns the axes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 REPORTS, TRUTH, OTHERS, SOFT = "#2b59e8", "#131a2b", "#aab4c6", "#d3dae6"
-UPPER = "#c2410c"
-LEAST_SHOWN = 1e-6  # of a probability in the heat map
-LARGEST_DISC = 900.0  # of a certain report, in square points
-MOST_BARS = 20
+UPPER_COLOUR = "#c2410c"
+LEAST_SHOWN_PROBABILITY = 1e-6  # of a probability in the heat map
+LARGEST_DISC_AREA = 900.0  # of a certain report, in square points
+MAX_BARS = 20
 
 
 def plot_mechanism(mechanism: Mechanism, record: object = None, *, axes: Any = None) -> Any:
@@ -35,8 +35,10 @@ def plot_mechanism(mechanism: Mechanism, record: object = None, *, axes: Any = N
 
     rows = _along_main_direction(mechanism.records.coordinates, mechanism.records.coordinates)
     columns = _along_main_direction(mechanism.records.coordinates, mechanism.outputs.coordinates)
-    shown = np.maximum(mechanism.probabilities[np.ix_(rows, columns)], LEAST_SHOWN)
-    image = canvas.imshow(shown, aspect="auto", norm=LogNorm(LEAST_SHOWN, 1.0), cmap="magma", interpolation="nearest")
+    shown = np.maximum(mechanism.probabilities[np.ix_(rows, columns)], LEAST_SHOWN_PROBABILITY)
+    image = canvas.imshow(
+        shown, aspect="auto", norm=LogNorm(LEAST_SHOWN_PROBABILITY, 1.0), cmap="magma", interpolation="nearest"
+    )
     canvas.figure.colorbar(image, ax=canvas, label="probability of the report")
     canvas.set_xlabel("report, along the data's main direction")
     canvas.set_ylabel("true record, along the same direction")
@@ -64,14 +66,14 @@ def plot_convergence(trace: Iterable[Mapping[str, Any]], *, axes: Any = None) ->
         raise InputError("the trace holds no bounds: give the rows of a run that has ended (result.trace.rows)")
     canvas = _axes(axes)
     for number, one in enumerate(found.series):
-        for values, colour, name in ((one.lower, REPORTS, "lower bound"), (one.upper, UPPER, "upper bound")):
+        for values, colour, name in ((one.lower, REPORTS, "lower bound"), (one.upper, UPPER_COLOUR, "upper bound")):
             known = [(t, v) for t, v in zip(one.seconds, values, strict=True) if v is not None]
             if known:
                 label = name if number == 0 else None
                 canvas.step(*zip(*known, strict=True), where="post", color=colour, label=label, marker=".")
     is_whole = all(one.name == "all records" for one in found.series)
     if found.certified is not None and is_whole:
-        for value, colour, name in zip(found.certified, (REPORTS, UPPER), ("lower bound", "loss"), strict=True):
+        for value, colour, name in zip(found.certified, (REPORTS, UPPER_COLOUR), ("lower bound", "loss"), strict=True):
             canvas.axhline(value, color=colour, linestyle=":", label=f"certified {name}")
     canvas.set_xlabel("seconds")
     canvas.set_ylabel("expected loss" if is_whole else "expected loss, by component")
@@ -134,7 +136,7 @@ def _axes(axes: Any) -> Any:
 
 
 def _along_main_direction(records: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Give the order of ``points`` along the direction in which the records differ the most."""
+    """Return the order of ``points`` along the direction in which the records differ the most."""
     centre = records.mean(axis=0)
     direction = np.linalg.svd(records - centre, full_matrices=False)[2][0]
     return np.argsort((points - centre) @ direction, kind="stable")
@@ -150,7 +152,12 @@ def _draw_on_map(canvas: Any, mechanism: Mechanism, row: int, chances: NDArray[n
         canvas.add_collection(LineCollection(list(lines), colors=SOFT, linewidths=0.5, zorder=0))
     canvas.scatter(*places.T, s=6, color=OTHERS, label="records", zorder=1)
     canvas.scatter(
-        *spots.T, s=LARGEST_DISC * chances, color=REPORTS, alpha=0.6, label="reports, area by probability", zorder=2
+        *spots.T,
+        s=LARGEST_DISC_AREA * chances,
+        color=REPORTS,
+        alpha=0.6,
+        label="reports, area by probability",
+        zorder=2,
     )
     canvas.scatter(*places[row], s=70, color=TRUTH, edgecolors="white", linewidths=1.5, label="true record", zorder=3)
     _label_map(canvas, records)
@@ -163,7 +170,7 @@ def _draw_on_map(canvas: Any, mechanism: Mechanism, row: int, chances: NDArray[n
 
 
 def _draw_bars(canvas: Any, mechanism: Mechanism, chances: NDArray[np.float64]) -> None:
-    likely = np.argsort(-chances, kind="stable")[:MOST_BARS][::-1]
+    likely = np.argsort(-chances, kind="stable")[:MAX_BARS][::-1]
     names = mechanism.outputs.ids(mechanism.records)
     canvas.barh(np.arange(len(likely)), chances[likely], color=REPORTS)
     canvas.set_yticks(np.arange(len(likely)), [_short(names[k]) for k in likely])
@@ -172,7 +179,7 @@ def _draw_bars(canvas: Any, mechanism: Mechanism, chances: NDArray[np.float64]) 
 
 
 def _flat(records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give x and y: longitude and latitude of places, the coordinates of vectors as they are."""
+    """Return x and y: longitude and latitude of places, the coordinates of vectors as they are."""
     return points[:, ::-1] if records.kind == "places" else points
 
 

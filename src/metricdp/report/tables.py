@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 
-SHOWN = (
+SHOWN_FIELDS = (
     "start",
     "choice",
     "kernel",
@@ -30,7 +30,7 @@ SHOWN = (
 )
 ITERATING = ("benders", "columns", "first-order", "interior", "direct")
 SECONDS_PER_LINE = 1.0  # of the rows of iterations
-LARGE_COMPONENT = 100  # records from which on the steps of the direct method are worth a line each
+LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
     "    master    blocks",
@@ -42,7 +42,7 @@ HEADERS = {
 
 
 def printable(text: str) -> str:
-    r"""Give ``text`` as a terminal may show it: whatever is no printable character is escaped.
+    r"""Return ``text`` as a terminal may show it: unprintable characters are escaped.
 
     Examples
     --------
@@ -104,9 +104,9 @@ class ProgressLine(LiveLine):
     def _is_shown(self, row: dict[str, Any]) -> bool:
         """Return whether a row is worth a line: those of iterations once a second."""
         if row["stage"] in ITERATING:
-            is_worth_it = row["stage"] != "direct" or row["records"] >= LARGE_COMPONENT
+            is_worth_it = row["stage"] != "direct" or row["records"] >= LARGE_COMPONENT_RECORDS
             return is_worth_it and row["seconds"] >= self._shown_at + SECONDS_PER_LINE
-        return row["stage"] in SHOWN
+        return row["stage"] in SHOWN_FIELDS
 
     def _show_header(self, header: str) -> None:
         if header != self._header:
@@ -146,7 +146,7 @@ def _short(value: Any) -> str:
 
 
 def print_result(console: Console, result: Result) -> None:
-    """Print what a run found, and both certificates."""
+    """Print the result of a run, and both certificates."""
     problem = result.problem
     print_line(
         console,

@@ -1,4 +1,4 @@
-"""Solvers: they search; what they find is repaired and certified before anyone gets it.
+"""Solvers: they search for a matrix, which is repaired and certified before it is returned.
 
 ``metricdp.solve`` is this room and can be called: ``metricdp.solve(problem)`` is `metricdp.solve.solve.solve`, so that
 neither the function hides the room nor the room the function.

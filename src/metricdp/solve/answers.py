@@ -1,7 +1,7 @@
-"""Plain answers: arrays, numbers and texts by name, from a worker or a file, and the checks that nothing else passes.
+"""Plain answers: named arrays, numbers and texts from a worker or a file, and the checks that refuse anything else.
 
 An answer that comes from elsewhere is bytes of the safetensors format: there is no code inside, and reading it runs
-none. What it says is not trusted either: every value is checked for its type, shape and range before anyone uses it.
+none. Its contents are not trusted either: the type, shape and range of every value are checked before it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-PLAIN = "plain"  # the name under which numbers and texts travel, as JSON
+PLAIN_KEY = "plain"  # the name under which numbers and texts travel, as JSON
 
 
 def pack(answer: Mapping[str, Any]) -> bytes:
@@ -34,16 +34,16 @@ def pack(answer: Mapping[str, Any]) -> bytes:
     """
     arrays = {name: np.ascontiguousarray(value) for name, value in answer.items() if isinstance(value, np.ndarray)}
     rest = json.dumps({name: value for name, value in answer.items() if name not in arrays})
-    return bytes(save({**arrays, PLAIN: np.frombuffer(rest.encode(), dtype=np.uint8)}))
+    return bytes(save({**arrays, PLAIN_KEY: np.frombuffer(rest.encode(), dtype=np.uint8)}))
 
 
 def unpack(data: object) -> dict[str, Any]:
-    """Return the answer that `pack` made bytes of."""
+    """Return the answer that `pack` turned into bytes."""
     if not isinstance(data, bytes):
         raise InputError(f"an answer must be bytes, got an object of the type {type(data).__name__}")
     try:
         arrays = load(data)
-        rest = json.loads(arrays.pop(PLAIN).tobytes())
+        rest = json.loads(arrays.pop(PLAIN_KEY).tobytes())
     except (SafetensorError, ValueError, KeyError, RecursionError) as error:
         raise InputError(f"an answer cannot be read: {type(error).__name__}") from None
     if not isinstance(rest, dict):

@@ -16,11 +16,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNIT = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 ROUND_UP = 2.0**-46  # relative; above the rounding of epsilon d (up to 64 * 2^-53) and of numpy's exp
-LARGEST_EXPONENT = 64.0  # what ROUND_UP is made for
+LARGEST_EXPONENT = 64.0  # epsilon d for which ROUND_UP is valid
 SMALLEST_MULTIPLIER = 1e-290  # below, products are rounded by more than a unit in the last place
-TOO_LARGE = 1e290  # sums beyond may overflow
+LARGEST_SUM = 1e290  # larger sums may overflow
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RowDuals:
 
     @classmethod
     def none(cls) -> RowDuals:
-        """Give no multipliers at all."""
+        """Return an empty set of multipliers."""
         empty = np.zeros(0, dtype=np.int64)
         return cls(empty, empty, empty, np.zeros(0), np.zeros(0))
 
@@ -52,20 +52,20 @@ class RowDuals:
 
 
 def growth_rounded_up(exponent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give a float that is at least ``exp(epsilon d)`` where ``exponent`` is the rounded product epsilon d <= 64."""
+    """Return a float that is at least ``exp(epsilon d)`` where ``exponent`` is the rounded product epsilon d <= 64."""
     return np.exp(exponent) * (1.0 + ROUND_UP)
 
 
 def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: int = 1) -> float:
-    """Give a number that is never above the optimum: L(y) less everything that rounding can have added.
+    """Return a number that is never above the optimum: L(y) less everything that rounding can have added.
 
     Parameters
     ----------
     costs
         Prior-weighted losses, shape (n, K).
     duals
-        Multipliers; those that are negative, no numbers or of rows beyond the exponent 64 count as 0. Whoever makes
-        them answers for the rows: each must be a true one, with an exponent that is at least its own.
+        Multipliers; those that are negative, not numbers or of rows beyond the exponent 64 count as 0. The caller
+        is responsible for the rows: each must be a row of the problem, with an exponent that is at least its own.
     cost_roundings
         How many roundings each cost itself may carry (products with the prior, sums over merged records).
     """
@@ -81,9 +81,9 @@ def lower_bound(costs: NDArray[np.float64], duals: RowDuals, *, cost_roundings: 
             np.add.at(size, place, amount)
             np.add.at(terms, place, 1.0)
         # n additions of terms that carry a rounding each are wrong by at most (n + 2) u sum|terms|, to first order
-        margin = (terms + 4.0) * (1.001 * UNIT) * size
+        margin = (terms + 4.0) * (1.001 * UNIT_ROUNDOFF) * size
         least = (value - margin).min(axis=1)
-        if not np.abs(least).sum() < TOO_LARGE:  # multipliers that have run away prove nothing
+        if not np.abs(least).sum() < LARGEST_SUM:  # diverged multipliers prove nothing
             return 0.0
     # losses are not negative, so neither is any expected loss
     return max(0.0, math.nextafter(math.fsum(least), -math.inf))

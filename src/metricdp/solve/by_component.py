@@ -1,4 +1,4 @@
-"""Every component by one solver, and what they found put together."""
+"""Solve every component with one solver, and combine the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """The components' matrices put together, a bound on the whole, and how each ended.
+    """The combined matrix of all components, a bound on the whole, and how each component ended.
 
     ``unfinished`` marks merged records of components that a limit or a failure ended.
     """
@@ -37,7 +37,7 @@ class Found:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it was no limit that kept the gap from being reached."""
+        """Whether the gap was missed for another reason than a limit."""
         return Ended.FAILED in self.ended or not self.ended & {Ended.STOPPED, Ended.USED_UP}
 
 
@@ -82,7 +82,7 @@ def _solved(solver: Solver, component: Component, context: Context, start: NDArr
         known = Incumbent(known.lower_bound, start)
     try:
         found = solver.run(component, known, context)
-    except StoppedError:  # while something was being built
+    except StoppedError:  # during set-up
         found = known
     except OutOfRoomError as error:
         found = replace(known, ended=Ended.USED_UP, reason=str(error))

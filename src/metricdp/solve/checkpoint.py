@@ -1,13 +1,13 @@
-"""Checkpoints: what a run has learned, written after every iteration, so that it can go on after any kind of end.
+"""Checkpoints: the state of a run, written after every iteration, so that it can continue after any kind of end.
 
 A folder holds one safetensors file per iteration with what is new, and one with the best matrix and the multipliers
-that prove the best lower bound. Files are written beside their place and moved into it, so each is there whole or not
-at all. There is no code inside.
+that prove the best lower bound. Files are written beside their place and moved into it, so each is complete or not
+there at all. They contain no code.
 
-Nothing in a checkpoint is trusted. Each file carries a seal of its contents, its place and its run, which tells damage;
-but a seal is a plain SHA-256 that anybody can make again. So no bound is ever read from a file: lower bounds are
+Nothing in a checkpoint is trusted. Each file carries a seal of its contents, its place and its run, which shows damage;
+but a seal is a plain SHA-256 that anybody can compute. So no bound is ever read from a file: lower bounds are
 computed again from the stored multipliers, by the formula that is valid for any multipliers on the problem's own rows
-and losses, and upper bounds from the stored matrix if it is private. What is stored wrongly costs time at most.
+and losses, and upper bounds from the stored matrix if it is private. Wrong data costs time at most.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class State:
 
 @dataclass(frozen=True)
 class Stored:
-    """What one file held: arrays by name, and notes. Whoever uses it checks it within `checked`."""
+    """The contents of one file: named arrays, and notes. Use them within `checked`, which names the file in errors."""
 
     path: Path
     arrays: dict[str, NDArray[Any]]
@@ -72,7 +72,7 @@ class Stored:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Say which file it was when its contents are refused in this block."""
+        """Name the file in the error when its contents are refused in this block."""
         try:
             yield
         except FileFormatError:
@@ -91,7 +91,7 @@ class Saved:
 
 
 class Checkpoint:
-    """A folder for one run of one problem; no other run can use it until this one closes it or ends in any way.
+    """A folder for one run of one problem; no other run can use it until this one closes it or ends.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class Checkpoint:
     fingerprint
         Of the problem and the options: a checkpoint of another problem is refused.
     resume
-        Whether to go on from what is there; otherwise what is there is replaced.
+        Whether to continue from the folder's contents; otherwise they are replaced.
     warn
-        Called once if the disk fails later: the run goes on without a checkpoint, and what was written stays as it is.
+        Called once if the disk fails later: the run continues without a checkpoint, and earlier files are kept.
     """
 
     def __init__(
@@ -142,12 +142,12 @@ class Checkpoint:
         os.close(self._lock)
 
     def _begin(self) -> None:
-        """Remove an old run unless this one goes on from it, and what a run that was killed has left half written."""
+        """Remove an old run unless this one continues it, and the partial files of a killed run."""
         if self.resume:
-            self._check_head()  # again, now that nobody else can change it
+            self._check_head()  # again, now that the folder is locked
         try:
             if not self.resume:
-                # the head first: what is left of the old run can then never be taken for a checkpoint
+                # the head first: the rest of the old run can then never be mistaken for a checkpoint
                 (self.folder / HEAD).unlink(missing_ok=True)
                 for old in list(self.folder.iterdir()):
                     if OLD_FILE.fullmatch(old.name):
@@ -160,7 +160,7 @@ class Checkpoint:
     def _check_head(self) -> None:
         head = self.folder / HEAD
         if head.exists() and not head.is_file():
-            raise FileFormatError(f"{head} is no file: start anew, without resume")
+            raise FileFormatError(f"{head} is not a file: start anew, without resume")
         try:
             found = json.loads(head.read_text(encoding="utf-8"))
         except OSError:
@@ -199,7 +199,7 @@ class Checkpoint:
 
     def _write(self, component: int, part: str, arrays: Mapping[str, NDArray[Any]], notes: Any) -> None:
         if self._has_failed:
-            return  # an iteration is missing: later ones would be of no use
+            return  # an iteration is missing: later ones would be useless
         whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         text = json.dumps(notes)
         metadata = {"notes": text, "seal": self._seal(component, part, whole, text)}
@@ -207,11 +207,11 @@ class Checkpoint:
             self._write_whole(self._path(component, part), save(whole, metadata=metadata))
         except (OSError, InputError) as error:
             self._has_failed = True
-            self._warn(f"the checkpoint could not be written ({error}); the run goes on without it")
+            self._warn(f"the checkpoint could not be written ({error}); the run continues without it")
 
     @staticmethod
     def _write_whole(path: Path, data: bytes) -> None:
-        if path.is_symlink():  # a link in the place of a file of ours is not followed
+        if path.is_symlink():  # links in place of our files are not followed
             path.unlink()
         with replacing(path, is_private=True) as target:
             target.write(data)
@@ -219,7 +219,7 @@ class Checkpoint:
     def _read(self, component: int, part: str) -> Stored:
         path = self._path(component, part)
         if path.exists() and not path.is_file():
-            raise FileFormatError(f"{path} is no file: start anew, without resume")
+            raise FileFormatError(f"{path} is not a file: start anew, without resume")
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
@@ -258,7 +258,7 @@ _open_locks: set[int] = set()
 
 
 def _locked(folder: Path) -> int:
-    """Lock a folder and return the lock's handle; the kernel lets go of it when the process ends, however it does."""
+    """Lock a folder and return the lock's handle; the kernel releases it when the process ends."""
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""One component of a problem: what a solver is given."""
+"""One component of a problem: the input of a solver."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-PRIVATE_WITHIN = 1e-9  # relative: what rounding can do to a private matrix
+PRIVACY_TOLERANCE = 1e-9  # relative: above the effect of rounding on a private matrix
 COLUMNS_AT_ONCE = 256
-LOSS_ROUNDING = 2.0**-40  # relative: above what summing the products of a loss can have lost
+LOSS_ROUNDING = 2.0**-40  # relative: above the rounding of a sum of products of a loss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,13 +70,13 @@ class Component:
         return math.fsum((self.costs * rows).sum(axis=1)) * (1.0 + LOSS_ROUNDING)
 
     def is_private(self, Z: NDArray[np.float64]) -> bool:
-        """Say whether a matrix from outside is a private mechanism, up to rounding: its closure is then itself."""
+        """Return whether a matrix from outside is a private mechanism, up to rounding: its closure is then itself."""
         if Z.dtype != np.float64 or Z.shape != self.costs.shape or not (np.isfinite(Z) & (Z >= 0.0)).all():
             return False
-        if not (np.abs(Z.sum(axis=1) - 1.0) <= PRIVATE_WITHIN).all():
+        if not (np.abs(Z.sum(axis=1) - 1.0) <= PRIVACY_TOLERANCE).all():
             return False
         for first in range(0, self.n_outputs, COLUMNS_AT_ONCE):
             some = Z[:, first : first + COLUMNS_AT_ONCE]
-            if (self.graph.closure(some, self.epsilon) > some * (1.0 + PRIVATE_WITHIN)).any():
+            if (self.graph.closure(some, self.epsilon) > some * (1.0 + PRIVACY_TOLERANCE)).any():
                 return False
         return True

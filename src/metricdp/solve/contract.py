@@ -1,7 +1,7 @@
 """What every solver is: a name, options of its own, and ``run(component, incumbent, context) -> incumbent``.
 
 A solver registers itself (`register`), and its module is named in `metricdp.solve.solvers`: nothing else has to know
-it. Repair and certification are not its business, and nothing that it returns is trusted: the matrix is repaired and
+it. A solver neither repairs nor certifies the final matrix, and no result of it is trusted: the matrix is repaired and
 certified, and the lower bound must come from multipliers by the formula of `metricdp.solve.bounds`.
 """
 
@@ -37,22 +37,22 @@ class Ended(enum.Enum):
     REACHED = "the gap is reached"
     STOPPED = "a time limit or the user ended it"
     USED_UP = "the iterations or the memory that were allowed are used up"
-    STALLED = "it has done all that it can"
-    FAILED = "it broke down"
+    STALLED = "no further progress is possible"
+    FAILED = "the solver failed"
 
 
 def ended_by(error: SolverError) -> Ended:
-    """Return how an error of a solver ended it: a program that would outgrow the memory has used it up."""
+    """Return why a solver ended by its error: a program that would outgrow the memory has used it up."""
     return Ended.USED_UP if isinstance(error, OutOfRoomError) else Ended.FAILED
 
 
 @dataclass(frozen=True)
 class Incumbent:
-    """What is known of a component, and what one solver hands to the next.
+    """What is known of a component, and what one solver passes to the next.
 
     ``rows`` are a matrix (n, K) or None; ``is_private`` says that they are repaired, so that they are private up to
     rounding. ``unit_duals`` are what a solver takes for the duals of the unit sums. ``ended`` says why the last
-    solver ended, ``reason`` with the words of what broke down.
+    solver ended, and ``reason`` is the message of a failure.
     """
 
     lower_bound: float
@@ -78,7 +78,7 @@ class Incumbent:
         return 1.0 if self.rows is None else relative_gap(self.loss(component), self.lower_bound)
 
     def followed_by(self, later: Incumbent, component: Component) -> Incumbent:
-        """Return what another solver made of this: the better rows, the better bound, all that was counted."""
+        """Return this combined with a later result: the better rows, the better bound, and the sums of all counts."""
         keeps_rows = self.is_private and (not later.is_private or self.loss(component) < later.loss(component))
         best = self if keeps_rows else later
         return replace(
@@ -93,7 +93,7 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class Context:
-    """What a run gives to every solver."""
+    """What a run passes to every solver."""
 
     gap: float
     workers: Workers
@@ -166,14 +166,14 @@ class Solver(ABC):
         self.options: Any = self.options_type() if options is None else options
 
     def bytes_beyond(self, load: Load) -> float:
-        """Return the bytes that it takes beyond problem, last repair and certificate: at its peak, or at least."""
+        """Return its bytes in addition to problem, last repair and certificate: at the peak, or at least."""
         return 0.0
 
     def prepare(self, context: Context) -> None:  # noqa: B027  (most solvers have nothing to prepare)
-        """Do what concerns all components, before the first is solved."""
+        """Prepare the work on all components, before the first is solved."""
 
     def takes_all_at_once(self, component: Component) -> bool:
-        """Say whether all components are to be solved as this one, which holds them all."""
+        """Return whether all components are to be solved as this one, which holds them all."""
         return False
 
     @abstractmethod
@@ -190,20 +190,20 @@ _registered: dict[str, type[Solver]] = {}
 
 
 def register(solver: type[Solver]) -> type[Solver]:
-    """Make a solver known by its name."""
+    """Register a solver under its name."""
     if solver.name in _registered:
-        raise InputError(f"there is a solver named {solver.name!r} already: choose another name")
+        raise InputError(f"there is already a solver named {solver.name!r}: choose another name")
     _registered[solver.name] = solver
     return solver
 
 
 def forget(name: str) -> None:
-    """Drop a solver that was registered."""
+    """Remove a registered solver."""
     del _registered[name]
 
 
 def methods() -> tuple[str, ...]:
-    """Return the names of all solvers, by the alphabet: ``auto`` comes first."""
+    """Return the names of all solvers in alphabetical order: ``auto`` comes first."""
     return tuple(sorted(_registered))
 
 

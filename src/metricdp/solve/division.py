@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metricdp.solve.merged import Merged
     from metricdp.solve.stop import Stop
 
-METIS_PAIRS = 500_000  # METIS cannot be broken off: of more pairs it is given the short ones
+MAX_METIS_PAIRS = 500_000  # METIS cannot be interrupted: of more pairs only the shortest are passed to it
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Division:
         )
 
     def pieces(self, component: Component, n_pieces: int) -> list[NDArray[np.int64]]:
-        """Divide a component into about ``n_pieces``; which ones they are does not matter much."""
+        """Divide a component into about ``n_pieces``; the choice of pieces matters little."""
         if n_pieces == 1:
             return [np.arange(component.n)]
         method = "metis" if find_spec("pymetis") is not None else "k-m-rec"
-        graph = component.graph if component.graph.n_pairs <= METIS_PAIRS else component.graph.skeleton
+        graph = component.graph if component.graph.n_pairs <= MAX_METIS_PAIRS else component.graph.skeleton
         return self._divided(component.members, graph, method=method, n_blocks=n_pieces).blocks
 
     def _divided(

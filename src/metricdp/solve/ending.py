@@ -1,8 +1,8 @@
-"""The last step of every run: repair what was found, certify the best, and do both in the time that is left.
+"""The last step of every run: repair the candidates and certify the best one, both in the time that is left.
 
-The certificate cannot be left out, and the best mechanism must be whole before it. So the seconds that both take are
-estimated at the start and kept back from the solvers' deadline. What does not fit into the rest of the time is broken
-off or not begun; reporting one output for all records needs no repair, and its certificate is that its rows are equal.
+The certificate is mandatory, and the best mechanism must be complete before it. So the seconds that both take are
+estimated at the start and reserved before the solvers' deadline. Work that does not fit into the remaining time is
+interrupted or not begun. Reporting one output for all records needs no repair: its rows are equal, which certifies it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
     from metricdp.solve.merged import Merged
     from metricdp.solve.stop import Stop
 
-REPAIR_TOLERANCE = 0.02  # of the gap: what mixing may cost in large problems
+REPAIR_TOLERANCE = 0.02  # share of the gap that mixing may cost in large problems
 POLISHED_UP_TO = 10_000_000  # pairs times outputs: smaller ones are polished to the end
 POLISH_SECONDS = 0.5  # for the repair after a limit or Ctrl-C
-ROUNDING = 1e-9
-NOTHING = 1e-7  # of the loss of always reporting one place: differences below are beyond floats and beyond use
-SAMPLED_PAIRS, SAMPLED_SHARE = 4_096, 0.01  # of the certificate that is timed beforehand
-SAMPLED_ROWS = 8_192
-TIMED = 3
-MOST_KEPT_BACK = 0.5  # of the time limit: solvers get the rest in any case
+PRIVACY_TOLERANCE = 1e-9  # relative: above the rounding of sums and products of probabilities
+# share of the loss of always reporting one output: smaller differences are near float precision and do not matter
+NEGLIGIBLE_LOSS_SHARE = 1e-7
+SAMPLED_PAIRS, SAMPLED_SHARE = 4_096, 0.01  # pairs, or share of all pairs, whose certificate is timed beforehand
+SAMPLED_ROWS = 8_192  # records at most in the timed sample
+N_TIMINGS = 3  # the shortest one counts
+MAX_RESERVE_SHARE = 0.5  # of the time limit: solvers get the rest in any case
 # Closing a matrix that is nearly private (once as floats, once as integers) goes over all pairs and outputs two to four
 # times, and the certificate once; the skeleton of a dense graph comes on top. Measured: docs/scaling.md.
-NEAR_PER_CHECK = 4.0
-RAW_PER_NEAR = 4.0  # a matrix that no solver has repaired rises in several more passes
-SAFETY = 1.5  # of estimates: other programs run, too
+REPAIR_PER_CHECK = 4.0  # seconds of a repair for each second of the certificate
+RAW_REPAIR_RATIO = 4.0  # times as long for a matrix that no solver has repaired: it needs several more passes
+SAFETY_FACTOR = 1.5  # on estimated seconds: other programs may be running
 ONE_OUTPUT = "one output"
-ALLOWANCE, ALLOWANCE_SHARE = 1.0, 0.025  # seconds, or share of the limit, by which a last repair may be late
+ALLOWANCE_SECONDS, ALLOWANCE_SHARE = 1.0, 0.025  # seconds, or share of the limit, by which a last repair may be late
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Ending:
 
     @classmethod
     def estimated(cls, problem: Problem) -> Ending:
-        """Time the certificate of some pairs, and reckon with it."""
+        """Time the certificate of some pairs, and extrapolate."""
         graph, K = problem.graph, problem.n_outputs
         if graph.n_pairs == 0:
             return cls()
@@ -67,17 +68,17 @@ class Ending:
         n = min(problem.n_records, SAMPLED_ROWS)
         table = np.full((n, K), TOTAL // K, dtype=np.uint64)
         table[:, 0] += np.uint64(TOTAL % K)
-        table[::2, 0] += np.uint64(1)  # not all rows are equal: that would be too easy
+        table[::2, 0] += np.uint64(1)  # rows must differ: equal ones are certified faster
         table[::2, -1] -= np.uint64(1)
         pairs, distances = graph.pairs[some] % n, graph.distances[some]
         # the shortest of a few: other programs only make it longer
-        seconds = min(check_privacy(table, pairs, distances, problem.epsilon).seconds for _ in range(TIMED))
+        seconds = min(check_privacy(table, pairs, distances, problem.epsilon).seconds for _ in range(N_TIMINGS))
         check = seconds * graph.n_pairs / len(some)
-        return cls(NEAR_PER_CHECK * check, check)
+        return cls(REPAIR_PER_CHECK * check, check)
 
     def kept_back(self, time_limit: float) -> float:
-        """Return the seconds that solvers have to leave of ``time_limit``."""
-        return min(SAFETY * (self.near + self.check), MOST_KEPT_BACK * time_limit)
+        """Return the seconds of ``time_limit`` that are reserved for this step."""
+        return min(SAFETY_FACTOR * (self.near + self.check), MAX_RESERVE_SHARE * time_limit)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class _Candidate:
 
     name: str
     make: Callable[[], NDArray[np.float64]]
-    is_near: bool  # private up to rounding: certain to be repaired soon
+    is_near: bool  # private up to rounding, so its repair is fast
 
 
 def certified(
@@ -99,10 +100,10 @@ def certified(
     loss = table_loss(table, problem)
     seconds = 0.0  # of the last repair
     for candidate in _candidates(problem, merged, found, solver):
-        needed = ending.check + max(seconds, ending.near * (1.0 if candidate.is_near else RAW_PER_NEAR))
-        # a little late is better than nothing but one output for all
+        needed = ending.check + max(seconds, ending.near * (1.0 if candidate.is_near else RAW_REPAIR_RATIO))
+        # a slightly late result is better than one output for all
         late = _allowance(stop.time_limit) if name == ONE_OUTPUT else 0.0
-        # after Ctrl-C, what a solver has repaired already may take what it takes
+        # after Ctrl-C, there is no time limit for a matrix that a solver has already repaired
         is_sure = candidate.is_near and late > 0.0 and stop.deadline - time.monotonic() > ending.check
         if stop.seconds_to_the_end + late < needed and not is_sure:
             continue
@@ -120,11 +121,11 @@ def certified(
 
 
 def _allowance(time_limit: float) -> float:
-    return max(ALLOWANCE, ALLOWANCE_SHARE * time_limit) if math.isfinite(time_limit) else ALLOWANCE
+    return max(ALLOWANCE_SECONDS, ALLOWANCE_SHARE * time_limit) if math.isfinite(time_limit) else ALLOWANCE_SECONDS
 
 
 def _candidates(problem: Problem, merged: Merged, found: Found, solver: str) -> Iterator[_Candidate]:
-    """Yield what the solver found; then simple ones, which are the best at the ends of the scale."""
+    """Yield the solver's matrix, then simple ones, which are the best at very weak and very strong privacy."""
     if found.Z.any():
         yield _Candidate(solver, partial(np.take, found.Z, merged.group, axis=0), found.is_private)
     if found.unfinished.any():
@@ -169,8 +170,8 @@ def _repaired(
 
 
 def _proved(loss: float, bound: float, problem: Problem) -> Optimality:
-    """Put a loss and a lower bound together; one that a certified mechanism refutes is no bound at all."""
-    if not bound <= loss * (1.0 + ROUNDING) + NOTHING * constant_loss(problem):
+    """Return loss and lower bound as a statement of optimality; raise an error if they contradict each other."""
+    if not bound <= loss * (1.0 + PRIVACY_TOLERANCE) + NEGLIGIBLE_LOSS_SHARE * constant_loss(problem):
         raise SolverError(
             f"the lower bound {bound:g} is above the loss {loss:g} of a certified mechanism: a fault of this program, "
             "please report it with the problem"
@@ -184,7 +185,7 @@ def _constant_table(problem: Problem) -> NDArray[np.uint64]:
 
 
 def _cheapest_matrix(merged: Merged, epsilon: float) -> NDArray[np.float64]:
-    """Give everybody's cheapest output; records that do not care (prior 0) follow their neighbours."""
+    """Return each record's cheapest output; records with prior 0 follow their neighbours."""
     Z = np.zeros(merged.costs.shape)
     cares = np.flatnonzero(np.ptp(merged.costs, axis=1) > 0)
     Z[cares, merged.costs[cares].argmin(axis=1)] = 1.0
@@ -202,15 +203,17 @@ def _simple_matrix(problem: Problem) -> NDArray[np.float64]:
 
 
 def constant_loss(problem: Problem) -> float:
-    """Give the loss of the best mechanism that says nothing at all: everybody reports one place."""
+    """Return the loss of the best constant mechanism, which reports one output for all records."""
     return max(float(problem.costs.sum(axis=0).min()), float(problem.costs.mean()))
 
 
 def is_reached(loss: float, lower_bound: float, problem: Problem, gap: float) -> bool:
-    """Say whether the gap is closed, or so small that it is beyond floats and beyond use."""
-    return relative_gap(loss, lower_bound) <= gap or loss - lower_bound <= NOTHING * constant_loss(problem)
+    """Return whether the gap is closed, or negligible against the loss of the constant mechanism."""
+    return relative_gap(loss, lower_bound) <= gap or loss - lower_bound <= NEGLIGIBLE_LOSS_SHARE * constant_loss(
+        problem
+    )
 
 
 def reached_by(mechanism: Mechanism) -> Optimality:
-    """Give what is proved of a mechanism; of one without proof that nothing is."""
+    """Return the proven optimality of a mechanism; the trivial bound 0 if there is no proof."""
     return mechanism.optimality or Optimality(math.inf, 0.0)

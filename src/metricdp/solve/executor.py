@@ -1,12 +1,12 @@
 """Work in parallel on any ``concurrent.futures.Executor``: threads, processes, or a Dask cluster.
 
-A task carries everything that is needed to do it anywhere, so a lost or hanging worker costs time and nothing else:
-what does not come back is done here.
+A task carries everything that is needed to run it anywhere, so a lost or hanging worker only costs time: a missing
+answer is computed in this process.
 
-What workers answer is not trusted: whoever asks checks it (``accept``), and recomputes every bound. An answer that does
-not pass is done again here. Answers of a Dask cluster come as bytes without code inside, and any other result is
-refused before it is unpickled. Workers and the scheduler themselves must be trusted all the same: Dask unpickles the
-errors and the types of results that they report, and offers no way not to.
+Answers of workers are not trusted: the caller checks them (``accept``) and recomputes every bound. A task whose answer
+does not pass is repeated in this process. Answers of a Dask cluster come as bytes without code inside, and any other
+result is refused before it is unpickled. Workers and the scheduler must still be trusted: Dask unpickles the errors and
+the types of results that they report, and this cannot be switched off.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-PATIENCE = 60.0  # seconds without any answer before what is missing is done here instead
-LEAST_PATIENCE = 1.0
-REMOTE_AGAINST_HERE = 3.0  # once tasks have been lost: how much longer than here they may take elsewhere
+PATIENCE_SECONDS = 60.0  # without any answer, after which missing tasks are done in this process
+LEAST_PATIENCE_SECONDS = 1.0  # the same once tasks have been lost
+REMOTE_TIME_RATIO = 3.0  # once tasks have been lost: how much longer they may take remotely than locally
 LISTEN_SECONDS = 0.1
 CONNECT_SECONDS = 10.0
-PLAIN = ("msgpack", "error")  # the ways to write results of which Dask's reading runs no code
-FAILED = "failed"  # the name of a solver's error in an answer
+PLAIN_SERIALIZERS = ("msgpack", "error")  # Dask reads results in these formats without running code
+FAILED_KEY = "failed"  # the name of a solver's error in an answer
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Dask cluster, whose scheduler and workers are trusted: they run the tasks, and can run code here.
+    """A Dask cluster, whose scheduler and workers are trusted: they run the tasks, and can run code in this process.
 
     Parameters
     ----------
     address
         Of the scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``.
     ca
-        A file with the certificates of those who may sign the cluster's. With it, the connection must be encrypted.
+        A file with the certificates of the cluster's authorities. With it, the connection must be encrypted.
     cert, key
         Files with the certificate to show to the cluster, and its private key.
     """
@@ -72,9 +72,9 @@ class Cluster:
             if file is not None and not Path(file).is_file():
                 raise InputError(f"there is no file {file} for the cluster's {name}: check the path")
         if self.address.startswith("tls://") and missing:
-            raise InputError(f"the scheduler at {self.address} asks for encryption: give the files ca, cert and key")
+            raise InputError(f"the scheduler at {self.address} requires encryption: give the files ca, cert and key")
         if self.address.startswith("tcp://") and not missing:
-            raise InputError(f"the connection to {self.address} would not be encrypted: use tls:// in its place")
+            raise InputError(f"the connection to {self.address} would not be encrypted: use a tls:// address")
 
     @property
     def is_encrypted(self) -> bool:
@@ -94,7 +94,7 @@ class Workers:
     threads
         Threads for work in this process; all cores by default.
     is_packed
-        Whether answers come as bytes, which is for executors that would unpickle anything else.
+        Whether answers come as bytes: for executors that would unpickle anything else.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Workers:
         is_packed: bool = False,
     ) -> None:
         # threads of this process are never lost
-        own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE
+        own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE_SECONDS
         self.executor, self.patience = executor, own if patience is None else patience
         self.threads = threads or os.cpu_count() or 1
         self.is_packed = is_packed
@@ -120,9 +120,9 @@ class Workers:
         stop: Stop,
         accept: Callable[[Task, Any], Any] = lambda _, answer: answer,
     ) -> list[Any] | None:
-        """Return what ``accept`` makes of the tasks' answers, in their order, or None if it is time to stop.
+        """Return the accepted answers in the order of the tasks, or None if it is time to stop.
 
-        ``accept`` raises an InputError for an answer that cannot be right: the task is then done here.
+        ``accept`` raises an InputError for an answer that cannot be right: the task is then done in this process.
         """
         futures = [self._submit(function, task) for task in tasks]
         _wait([future for future in futures if future is not None], stop, self.patience)
@@ -145,13 +145,13 @@ class Workers:
             answers.update({number: accept(tasks[number], one) for number, one in zip(lost, again, strict=True)})
             self.n_lost += len(lost)
             if late:
-                # a worker that hangs is not waited for that long again, one that is slow is given more time
+                # do not wait that long for a hanging worker again, but give a slow one more time
                 here = time.monotonic() - begin
-                self.patience = max(min(LEAST_PATIENCE, self.patience), REMOTE_AGAINST_HERE * here)
+                self.patience = max(min(LEAST_PATIENCE_SECONDS, self.patience), REMOTE_TIME_RATIO * here)
         return [answers[number] for number in range(len(tasks))]
 
     def run_here(self, function: Callable[[Task], Answer], tasks: Sequence[Task], stop: Stop) -> list[Answer] | None:
-        """Give the answers by threads of this process: for work that shares what it reads, and work that was lost."""
+        """Return answers computed by threads of this process: for work on shared data, and for lost tasks."""
         pool = ThreadPoolExecutor(self.threads)
         try:
             futures = [pool.submit(function, task) for task in tasks]
@@ -171,25 +171,25 @@ class Workers:
             return None
 
     def _unpacked(self, answer: Any) -> Any:
-        """Return the answer that came as bytes; that the solver failed would be so everywhere, and is raised."""
+        """Return the answer from its bytes; a solver's failure is raised, since it would be the same everywhere."""
         if not self.is_packed:
             return answer
         found = unpack(answer)
-        if FAILED in found:
-            raise SolverError(str(found[FAILED]))
+        if FAILED_KEY in found:
+            raise SolverError(str(found[FAILED_KEY]))
         return found
 
 
 def _packed(function: Callable[[Task], Any], task: Task) -> bytes:
-    """Do a task, on the worker, and answer in bytes, also when the solver fails."""
+    """Do a task on the worker and return bytes, also when the solver fails."""
     try:
         return pack(function(task))
     except SolverError as error:
-        return pack({FAILED: str(error)})
+        return pack({FAILED_KEY: str(error)})
 
 
 def _has_answer(future: Future[Answer] | None) -> TypeGuard[Future[Answer]]:
-    """Say whether a task came back with an answer; that the solver failed would be so everywhere, and is raised."""
+    """Return whether a task has an answer; a solver's failure is raised, since it would be the same everywhere."""
     if future is None or not future.done() or future.cancelled():
         return False
     error = future.exception()
@@ -211,7 +211,7 @@ def _wait(futures: Sequence[Future[Answer]], stop: Stop, patience: float) -> Non
 def workers(
     *, executor: Executor | None = None, cluster: str | Cluster | None = None, threads: int | None = None
 ) -> Iterator[Workers]:
-    """Give workers on the executor that was given, on a Dask cluster, or on threads of this process."""
+    """Yield workers on the given executor, on a Dask cluster, or on threads of this process."""
     if executor is not None and cluster is not None:
         raise InputError("give either an executor or a cluster address, not both")
     if executor is not None:
@@ -246,7 +246,7 @@ def _dask(cluster: Cluster) -> Iterator[Executor]:
             timeout=CONNECT_SECONDS,
             set_as_default=False,
             security=security,
-            deserializers=list(PLAIN),
+            deserializers=list(PLAIN_SERIALIZERS),
         )
     except (OSError, ValueError) as error:
         raise InputError(

@@ -1,15 +1,15 @@
-"""How long a run will still take, said only when the guess can be trusted."""
+"""How long a run will still take, shown only when the estimate is reliable."""
 
 from __future__ import annotations
 
-AGREE = 2.0  # the factor within which guesses have to agree
-IN_A_ROW = 3  # guesses that have to agree
+AGREEMENT_FACTOR = 2.0  # within which estimates have to agree
+N_AGREEING = 3  # consecutive estimates that have to agree
 
 
 class Forecast:
-    """Guesses of the time left, each compared with what those before it foretold.
+    """Estimates of the time left, each compared with the ones before it.
 
-    A guess of s seconds at time t says that the end comes at t + s. It is believed when this one and the two before,
+    An estimate of s seconds at time t predicts the end at t + s. It is accepted when this one and the two before,
     each less the time that has passed since, are within a factor of two of one another; otherwise the time left is
     unknown.
 
@@ -24,9 +24,9 @@ class Forecast:
         self._ends: list[float] = []
 
     def checked(self, seconds_left: float, now: float) -> float | None:
-        """Return ``seconds_left`` if it agrees with the guesses before it, or is 0; None otherwise."""
-        self._ends = [*self._ends[1 - IN_A_ROW :], now + seconds_left]
+        """Return ``seconds_left`` if it agrees with the estimates before it, or is 0; None otherwise."""
+        self._ends = [*self._ends[1 - N_AGREEING :], now + seconds_left]
         left = [max(end - now, 0.0) for end in self._ends]
-        if seconds_left > 0.0 and (len(left) < IN_A_ROW or max(left) > AGREE * min(left)):
+        if seconds_left > 0.0 and (len(left) < N_AGREEING or max(left) > AGREEMENT_FACTOR * min(left)):
             return None
         return round(seconds_left, 1)

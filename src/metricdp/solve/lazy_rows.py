@@ -1,6 +1,6 @@
-"""mDP rows that enter a linear program when they are violated: solve, add, solve again from the last basis.
+"""mDP rows that are added to a linear program when they are violated: solve, add, solve again from the last basis.
 
-A row says ``z[tail, k] <= growth z[head, k]``. It is handed over as it stands: the other scaling, with exp(-epsilon d)
+A row says ``z[tail, k] <= growth z[head, k]``. It is passed on in this form: the other scaling, with exp(-epsilon d)
 on the left, loses privacy silently beyond epsilon d = 16.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from metricdp.solve.lp import LinearProgram, LpSolution
     from metricdp.solve.stop import Stop
 
-LARGEST_GROWTH = 1e14  # rows with a larger factor are left to the repair: the LP solver takes it for infinite
-ENTRIES_AT_ONCE = 1 << 20  # of a block of rows that is looked at
+LARGEST_GROWTH = 1e14  # rows with a larger factor are left to the repair: the LP solver treats it as infinite
+ENTRIES_AT_ONCE = 1 << 20  # of a block of rows that is examined
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class DirectedPairs:
 
 
 class LazyRows:
-    """The mDP rows of a linear program: those that are in it, and those that may come.
+    """The mDP rows of a linear program: those in it, and those that may be added.
 
     Parameters
     ----------
     program
-        The linear program; other rows may come between those that are added here.
+        The linear program; other rows may be added between these.
     pairs
         The rows of every output.
     variables
         The program's column of each record and output, shape (n, K); -1 where there is none, and so no row.
     tolerance
-        By how much a row must be violated to come in.
+        By how much a row must be violated to be added.
     """
 
     def __init__(
@@ -82,13 +82,13 @@ class LazyRows:
         self._batches: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []  # the first row, edges and outputs
 
     def add_all(self, stop: Stop) -> None:
-        """Bring in every row."""
+        """Add every row."""
         self.program.look_for_room(stop, int(np.count_nonzero(self.is_absent)))
         edges, outputs = np.nonzero(self.is_absent)
         self.add(edges, outputs, stop)
 
     def add(self, edges: NDArray[np.int64], outputs: NDArray[np.int64], stop: Stop) -> None:
-        """Bring in the rows of ``edges`` for ``outputs``; OutOfRoomError is raised if they would not fit."""
+        """Add the rows of ``edges`` for ``outputs``; OutOfRoomError is raised if they would not fit."""
         m = len(edges)
         if m == 0:
             return
@@ -121,7 +121,7 @@ class LazyRows:
         return np.concatenate(edges), np.concatenate(outputs)
 
     def add_violated(self, Z: NDArray[np.float64], stop: Stop) -> int:
-        """Bring in the rows that ``Z`` violates; return their number."""
+        """Add the rows that ``Z`` violates; return their number."""
         edges, outputs = self.violated(Z, stop)
         self.add(edges, outputs, stop)
         return len(edges)
@@ -133,9 +133,9 @@ class LazyRows:
     def multipliers(
         self, row_dual: NDArray[np.float64], scale: float = 1.0
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Return edges, outputs and multipliers that are not 0, with their sign put right and times ``scale``.
+        """Return edges, outputs and multipliers that are not 0, with the right sign and times ``scale``.
 
-        Rows that the answer of the solver lacks have none.
+        Rows that are missing in the solver's answer have none.
         """
         parts = [(first, edges, k) for first, edges, k in self._batches if first + len(edges) <= len(row_dual)]
         if not parts:
@@ -180,7 +180,7 @@ class LazyRows:
 
 @dataclass(frozen=True)
 class Round:
-    """One solve: the solver's answer, the matrix in it, the rows that it had and violates, and why they are not in."""
+    """One solve: the answer, its matrix, the rows it had, how many it violates, and why they could not be added."""
 
     solution: LpSolution
     Z: NDArray[np.float64]

@@ -1,6 +1,6 @@
-"""Linear programs by HiGHS. This is the only file that knows the LP solver.
+"""Linear programs by HiGHS. This is the only file that imports the LP solver.
 
-Nothing that comes back from here is trusted: points are repaired and certified, duals are cleaned and give bounds by a
+No result of the LP solver is trusted: points are repaired and certified, duals are cleaned and give bounds by a
 formula that is valid for any dual.
 """
 
@@ -32,22 +32,22 @@ LARGEST_COEFFICIENT = 1e15  # and takes larger ones for infinite
 # program as given and scaled, by rows and by columns, work vectors as long as all rows, and the factors of its basis.
 SOLVER_BYTES = 10e6  # the code and the tables of HiGHS
 PROGRAM_BYTES, COLUMN_BYTES, ROW_BYTES, NONZERO_BYTES = 80e3, 440.0, 2_200.0, 60.0
-LISTEN_SECONDS = 0.05
-GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO can be deaf for a minute
-ATTEMPTS = 4
+LISTEN_SECONDS = 0.05  # between two looks at the stop flag
+GRACE_SECONDS = 0.5  # for a run that should have ended; HiPO may not react for a minute
+N_ATTEMPTS = 4  # solves before a program counts as failed
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
-# steepest-edge weights are computed anew after rows were added, one solve a row: more than all iterations together
-OWN_CHOICE, DEVEX = -1, 1
-FIRST_PATIENCE = 2.0
-HOT_AGAINST_COLD = 3.0
-STOPPED = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
+# simplex edge weights; steepest-edge weights are recomputed after rows are added, which costs more than the iterations
+CHOSEN_BY_HIGHS, DEVEX = -1, 1
+HOT_START_SECONDS = 2.0  # that a hot start may take in any case
+HOT_START_RATIO = 3.0  # times the longest cold start so far that a hot start may take
+STOPPED_STATUSES = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt)
 
 
 @dataclass(frozen=True)
 class LpSolution:
-    """A point and a dual of a linear program, with the word of the solver on it.
+    """A point and a dual of a linear program, with the solver's status.
 
-    ``is_optimal`` is False when a limit stopped the solver; the values are then whatever it had.
+    ``is_optimal`` is False when a limit stopped the solver; the values are then those of its last iterate.
     """
 
     is_optimal: bool
@@ -79,7 +79,7 @@ class LinearProgram:
         if algorithm not in ALGORITHMS:
             raise InputError(f"unknown LP algorithm {algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
         if algorithm == "hipo" and find_spec("highspy_extras") is None:
-            # without it HiGHS would run another algorithm and not say so
+            # without it HiGHS would silently run another algorithm
             raise MissingExtraError("highspy-extras", "hipo", "the interior point solver HiPO")
         self.n_columns = len(cost)
         self.n_rows = 0
@@ -89,11 +89,11 @@ class LinearProgram:
         self._patience = np.inf
         self._highs = highspy.Highs()
         self._set("output_flag", False)
-        self._set("threads", 1)  # one per process for good: HiGHS cannot change it, and simplex and IPX use no more
+        self._set("threads", 1)  # fixed for the process: HiGHS cannot change it, and simplex and IPX use one
         self._set("primal_feasibility_tolerance", tolerance)
         self._set("dual_feasibility_tolerance", tolerance)
         self._set("solver", algorithm)
-        self._pricing = DEVEX if is_hot_started else OWN_CHOICE
+        self._pricing = DEVEX if is_hot_started else CHOSEN_BY_HIGHS
         self._set("simplex_dual_edge_weight_strategy", self._pricing)
         self.is_primal = is_primal
         if algorithm != "simplex":
@@ -156,7 +156,7 @@ class LinearProgram:
         self.n_columns += m
         self._n_nonzeros += len(values)
 
-    def be_impatient(self, seconds: float = FIRST_PATIENCE) -> None:
+    def limit_hot_starts(self, seconds: float = HOT_START_SECONDS) -> None:
         """Solve from scratch when a hot start takes longer than ``seconds``, or much longer than from scratch."""
         self._patience = seconds
 
@@ -171,15 +171,15 @@ class LinearProgram:
         self._check(self._highs.changeColsCost(len(columns), columns, cost), "changing costs")
 
     def solve(self, *, stop: Stop | None = None) -> LpSolution:
-        """Solve, from the last basis if there is one; again from scratch if the solver gives up.
+        """Solve, from the last basis if there is one; again from scratch if the solver fails.
 
-        With ``stop`` the solver ends at its deadline or soon after somebody asks; the solution says so. OutOfRoomError
-        is raised if what was added since the last solve would take more memory than ``stop`` has room for.
+        With ``stop`` the solver ends at its deadline or soon after a request; the solution says so. OutOfRoomError
+        is raised if the additions since the last solve would take more memory than ``stop`` allows.
         """
         if stop is not None:
             self.look_for_room(stop)
         self._bytes = self._needed()
-        for attempt in range(ATTEMPTS):
+        for attempt in range(N_ATTEMPTS):
             self._prepare(attempt)
             begin = time.monotonic()
             if not self._run(stop, at_most=self._patience if attempt == 0 else np.inf):
@@ -187,19 +187,19 @@ class LinearProgram:
             status = self._highs.getModelStatus()
             self._recover(attempt)
             if attempt > 0:
-                self._patience = max(self._patience, HOT_AGAINST_COLD * (time.monotonic() - begin))
+                self._patience = max(self._patience, HOT_START_RATIO * (time.monotonic() - begin))
             if status == highspy.HighsModelStatus.kTimeLimit and attempt == 0 and not (stop and stop.is_due):
                 continue  # a hot start that stalls: solve from scratch
             if status == highspy.HighsModelStatus.kOptimal:
                 return self._solution(is_optimal=True)
-            if status in STOPPED or (stop is not None and stop.is_due):
+            if status in STOPPED_STATUSES or (stop is not None and stop.is_due):
                 return self._solution(is_optimal=False)
             if status == highspy.HighsModelStatus.kInfeasible and attempt > 0:
                 raise InfeasibleError("the linear program has no solution")
         raise SolverError(f"the LP solver gave up: {self._highs.modelStatusToString(status)}")
 
     def look_for_room(self, stop: Stop, more_rows: int = 0) -> None:
-        """Raise OutOfRoomError if what came since the last solve, and mDP rows that are to come, would not fit.
+        """Raise OutOfRoomError if the additions since the last solve, and ``more_rows`` mDP rows, would not fit.
 
         HiGHS takes most of its memory when it solves, not when it is given rows.
         """
@@ -214,21 +214,21 @@ class LinearProgram:
         return lp_bytes(self.n_columns, self.n_rows + more_rows, self._n_nonzeros + 2.0 * more_rows)
 
     def _prepare(self, attempt: int) -> None:
-        """Before another attempt: forget the basis that it stumbled over, then try other ways."""
+        """Prepare another attempt: drop the basis at first, then change the algorithm's settings."""
         if attempt > 0:
             self._highs.clearSolver()
             self._set("simplex_strategy", DUAL_SIMPLEX)
         if attempt == 2:
             self._set("presolve", "off")
-            self._set("simplex_dual_edge_weight_strategy", OWN_CHOICE)
+            self._set("simplex_dual_edge_weight_strategy", CHOSEN_BY_HIGHS)
         elif attempt == 3:
             self._set("solver", "ipx")
             self._set("run_crossover", "on")
 
     def _recover(self, attempt: int) -> None:
-        """After it: back to the usual way."""
+        """Restore the usual settings after an attempt."""
         if self.is_primal:
-            # new columns and new costs leave the point feasible: go on from it by the primal simplex method
+            # new columns and new costs leave the point feasible: continue from it by the primal simplex method
             self._set("simplex_strategy", PRIMAL_SIMPLEX)
         if attempt == 2:
             self._set("presolve", "choose")
@@ -253,7 +253,7 @@ class LinearProgram:
         return LpSolution(is_optimal, x, dual, status, iterations)
 
     def _run(self, stop: Stop | None, *, at_most: float) -> bool:
-        """Run the solver; give False if it did not end when it had to: nobody may touch the model then."""
+        """Run the solver; return False if it did not end when it had to: the model must not be used then."""
         seconds = min(at_most, np.inf if stop is None else stop.seconds_left)
         # HiGHS counts the run time of all runs of a model together
         self._set("time_limit", self._highs.getRunTime() + max(seconds, 0.01))
@@ -264,7 +264,7 @@ class LinearProgram:
             if threading.current_thread() is not threading.main_thread():
                 self._highs.run()
                 return True
-            # in a thread, so that this one can hear Ctrl-C
+            # in a thread, so that this one can handle Ctrl-C
             thread = threading.Thread(target=self._highs.run, daemon=True)
             thread.start()
             due = np.inf
@@ -276,9 +276,9 @@ class LinearProgram:
             return not thread.is_alive()
 
     def _hurry(self) -> None:
-        """Make a run that is under way end: its time limit is read between iterations and in presolve."""
+        """End a run in progress: its time limit is read between iterations and in presolve."""
         self._highs.setOptionValue("time_limit", 0.0)
-        self._highs.cancelSolve()  # interior point methods have read their limit already; they ask
+        self._highs.cancelSolve()  # interior point methods read their limit at the start only, but check this
 
     def _set(self, option: str, value: object) -> None:
         self._check(self._highs.setOptionValue(option, value), f"setting {option} to {value}")
@@ -293,12 +293,12 @@ _abandoned: list[threading.Thread] = []
 
 
 def is_busy() -> bool:
-    """Whether a run goes on that did not end when it had to."""
+    """Return whether a run is still going that should have ended."""
     return any(thread.is_alive() for thread in _abandoned)
 
 
 @atexit.register
 def _wait_for_abandoned() -> None:
-    """Wait at the end of the process: a solver that loses its memory while it runs takes the process down."""
+    """Wait at the end of the process: a solver whose memory is freed while it runs would crash the process."""
     for thread in _abandoned:
         thread.join()

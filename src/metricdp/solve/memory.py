@@ -1,19 +1,19 @@
-"""How much memory each method takes, counted before it begins, and how much it may take.
+"""How much memory each method takes, estimated before it begins, and how much it may take.
 
 Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair,
-of which 40 are there when it begins, and 88 per entry (record and output), of which 16 are. What comes on top:
+of which 40 are in use when it begins, and 88 per entry (record and output), of which 16 are. In addition:
 
 - ``interior``: a *prediction*. The factors' entries are counted in the order of elimination.
-- ``first-order``, and ``auto`` until it hands over: a *prediction*. Iterations have as many edges as their budget
-  allows (`metricdp.solve.solvers.firstorder.room`), so that nothing is left to guess but which tiles are never touched.
+- ``first-order``, and ``auto`` until it switches: a *prediction*. Iterations have as many edges as their budget
+  allows (`metricdp.solve.solvers.firstorder.room`), so only the number of tiles that are never touched is unknown.
 - linear programs (``direct``, ``benders``, ``columns``, ``kernel``): the *least* that they take, and a *cap*. A program
-  has a column per entry of its component and, to begin with, the rows that are violated when everybody reports their
-  cheapest output: two for each pair with different ones. How many more come in nobody knows before (1 to 20 times as
-  many were seen). So a method is refused if not even the least fits, and a program looks before it grows
-  (`metricdp.solve.lp`): what would exceed the limit, or what the machine has left, is not begun, and the best
-  mechanism so far is certified.
+  has a column per entry of its component and, to begin with, the rows that are violated when every record reports its
+  cheapest output: two for each pair with different ones. How many more are added cannot be known in advance (1 to 20
+  times as many were seen). So a method is refused if even the least does not fit, and a program checks before it grows
+  (`metricdp.solve.lp`): if the addition would exceed the limit, or the memory that the machine has left, the method
+  ends and the best mechanism so far is certified.
 
-What a single method takes is its own to say (`Solver.bytes_beyond`), from sizes and counts only.
+Each method states its own memory (`Solver.bytes_beyond`), from sizes and counts only.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import numpy as np
 from metricdp.metric.thin import sampled_edges
 from metricdp.problem.memory_model import (
     BYTES_PER_ENTRY,
-    CHECKED_FROM,
     ENTRIES_CHECKED_FROM,
+    RECORDS_CHECKED_FROM,
     Sizes,
     most_bytes,
     refuse_if_too_large,
 )
 from metricdp.solve.contract import Load, methods, solver_for
-from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE_ENTRY
 from metricdp.solve.solvers.firstorder import FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.firstorder.room import most_edges
 from metricdp.solve.solvers.interior.elimination import Elimination
@@ -43,17 +43,18 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
     from metricdp.solve.contract import Solver
 
-PAIR_SOLVING, PAIR_HELD = 60.0, 40.0  # bytes while solving, and at its begin: with the adjacency, and factors or rates
-ENTRY_HELD = 16.0  # bytes: losses and costs
+# while solving, and when it begins: with the adjacency, and factors or rates
+SOLVING_BYTES_PER_PAIR, HELD_BYTES_PER_PAIR = 60.0, 40.0
+HELD_BYTES_PER_ENTRY = 16.0  # losses and costs
 MORE_KERNELS_BYTES = 10e6  # compiled code; most of it has been loaded to find the edges
-ENDING_BYTES = 20e6  # kept back: compiled code of the last repair and certificate, and what was freed in small pieces
-PAIRS_CHECKED_FROM = 1_000_000
-SAMPLED_KERNELS, SAMPLED_PAIRS = 16, 2_000_000  # kernels that are looked at, and pairs up to which they are
+ENDING_BYTES = 20e6  # reserve: compiled code of the last repair and certificate, and memory freed in small pieces
+PAIRS_CHECKED_FROM = 1_000_000  # smaller problems fit anywhere
+SAMPLED_KERNELS, SAMPLED_PAIRS = 16, 2_000_000  # kernels that are examined, and pairs up to which they are
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What is counted of a problem, as shares, so that smaller ones of its kind can be reckoned with.
+    """Counts of a problem, as shares, so that smaller problems of the same kind can be estimated.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class Counts:
 
     @classmethod
     def of(cls, problem: Problem, *, gap: float, first_order: FirstOrderOptions, has_factors: bool = False) -> Counts:
-        """Count; sums over pairs, and paths from a few records. An order of elimination is found if it is asked for."""
+        """Count pairs, and paths from a few records; find an order of elimination if ``has_factors``."""
         graph = problem.graph
         if graph.n_pairs == 0:
             return cls(edges=0.0, records=1.0 / problem.n_records, pairs=0.0, torn=0.0)
@@ -100,7 +101,7 @@ class Counts:
         )
 
     def load(self, sizes: Sizes) -> Load:
-        """Return what the memory of solvers depends on, for a problem of this kind and of given sizes."""
+        """Return the load on solvers for a problem of this kind and of given sizes."""
         n, pairs = self.records * sizes.n_records, self.pairs * sizes.n_pairs
         return Load(
             sizes,
@@ -114,23 +115,23 @@ class Counts:
 
 
 def _reach(graph: MdpGraph, members: np.ndarray, epsilon: float) -> float:
-    """Return the share of a component's records that a kernel reaches, from a few kernels; all where that is long."""
+    """Return the share of a component's records that a kernel reaches, from a few kernels; 1 if that takes long."""
     if graph.n_pairs > SAMPLED_PAIRS:
         return 1.0
     some = members[np.unique(np.linspace(0, len(members) - 1, SAMPLED_KERNELS).astype(np.int64))]
-    limit = -np.log(NEGLIGIBLE) / epsilon
+    limit = -np.log(NEGLIGIBLE_ENTRY) / epsilon
     paths = graph.path_distances(some, limit=limit)
     return float(np.count_nonzero(paths <= limit)) / (len(some) * len(members))
 
 
 def shared_bytes(sizes: Sizes) -> float:
     """Return the bytes that every method takes: the problem, the last repair and the certificate."""
-    return PAIR_SOLVING * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
+    return SOLVING_BYTES_PER_PAIR * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
 
 
 def held_at_begin(sizes: Sizes) -> float:
-    """Return those of them that are there before a method begins."""
-    return PAIR_HELD * sizes.n_pairs + ENTRY_HELD * sizes.entries
+    """Return those of the shared bytes that are in use before a method begins."""
+    return HELD_BYTES_PER_PAIR * sizes.n_pairs + HELD_BYTES_PER_ENTRY * sizes.entries
 
 
 def method_bytes(solver: Solver, sizes: Sizes, counts: Counts) -> float:
@@ -145,9 +146,9 @@ def cap_bytes(problem: Problem) -> float:
 
 
 def check_method_memory(problem: Problem, solver: Solver, *, gap: float) -> None:
-    """Refuse a method that would not fit into the memory, with what would; small problems are not looked at."""
+    """Refuse a method that would not fit into memory, and say what would; small problems are not checked."""
     n, K, P = problem.n_records, problem.n_outputs, problem.graph.n_pairs
-    is_small = n < CHECKED_FROM and n * K < ENTRIES_CHECKED_FROM and P < PAIRS_CHECKED_FROM
+    is_small = n < RECORDS_CHECKED_FROM and n * K < ENTRIES_CHECKED_FROM and P < PAIRS_CHECKED_FROM
     if problem.memory_limit is not None or not is_small:
         expected_peak(problem, solver, gap=gap)
 

@@ -48,5 +48,5 @@ class Merged:
         return Component(self.costs[rows], graph, self.epsilon, self.cost_roundings, number, rows)
 
     def whole(self) -> Component:
-        """Return all parts as one: no part of a large graph is copied."""
+        """Return all parts as one component, which copies no part of a large graph."""
         return Component(self.costs, self.graph, self.epsilon, self.cost_roundings)

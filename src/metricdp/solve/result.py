@@ -1,4 +1,4 @@
-"""What a solver gives back: status, bounds, the certified mechanism, and the trace of how it got there."""
+"""The result of a run: status, bounds, the certified mechanism, and the trace."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Status(enum.Enum):
 
 @dataclass
 class Trace:
-    """The rows of a run's log; each is also given to ``listener`` as it comes."""
+    """The rows of a run's log; ``listener`` is called with each new row."""
 
     listener: Callable[[dict[str, Any]], None] | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     begin: float = field(default_factory=time.perf_counter)
 
     def add(self, **fields: Any) -> None:
-        """Note one step of the run."""
+        """Add one step of the run."""
         row = {"seconds": 0.0, **fields}
         row["seconds"] = round(time.perf_counter() - self.begin, 4)  # the clock's, whatever the fields are called
         self.rows.append(row)
@@ -48,7 +48,7 @@ class Trace:
             self.listener(row)
 
     def json_lines(self) -> str:
-        """Give the log as JSON lines."""
+        """Return the log as JSON lines."""
         return "\n".join(json.dumps({key: _finite(value) for key, value in row.items()}) for row in self.rows)
 
 
@@ -90,14 +90,14 @@ class Result:
         return result_html(self)
 
     def plot(self, *, axes: Any = None) -> Any:
-        """Draw how the bounds closed in; gives matplotlib's axes (extra ``plot``)."""
+        """Draw how the bounds closed in; return matplotlib's axes (extra ``plot``)."""
         from metricdp.report.plots import plot_result  # noqa: PLC0415
 
         return plot_result(self, axes=axes)
 
 
 def peak_megabytes() -> float:
-    """Give the largest memory that this process has held so far, in MB.
+    """Return the largest memory that this process has held so far, in MB.
 
     Linux keeps it in /proc; the resource usage that it reports counts what a parent held when it started the process.
     """
@@ -112,5 +112,5 @@ def peak_megabytes() -> float:
 
 
 def _finite(value: Any) -> Any:
-    """Give None for infinity, which is no JSON number: a bound that is not known yet."""
+    """Return None for infinity (a bound that is not known yet), which JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

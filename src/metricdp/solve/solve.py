@@ -1,4 +1,4 @@
-"""The facade: components apart, one solver for each, then repair, certificate and bounds."""
+"""The facade: one solver for each component, then repair, certificate and bounds."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def solve(
 ) -> Result:
     """Find the mechanism with the least expected loss, certified private and optimal within a proven gap.
 
-    Ctrl-C or SIGTERM ends the search within seconds and gives the best certified mechanism so far, as a time limit
-    does; a second one ends for good.
+    Ctrl-C or SIGTERM ends the search within seconds and returns the best certified mechanism so far, as a time limit
+    does; a second one ends the process.
 
     Parameters
     ----------
@@ -80,15 +80,15 @@ def solve(
         `BendersOptions`. Those of another method are refused.
     executor, cluster
         Where subproblems run: any ``concurrent.futures.Executor``, or a Dask cluster by the address of its scheduler
-        (a `Cluster` for an encrypted connection). Their answers are checked and every bound is computed here; all the
-        same, a cluster must be trusted, since Dask lets workers and scheduler run code in this process.
+        (a `Cluster` for an encrypted connection). Their answers are checked and every bound is computed here;
+        a cluster must still be trusted, since Dask lets workers and scheduler run code in this process.
     checkpoint, resume
         A folder to write progress to while ``"benders"``, ``"columns"`` or ``"first-order"`` runs, and whether to go on
         from it. Nothing in the folder is trusted: bounds are computed again. One run at a time uses a folder.
     start
         A mechanism or matrix of the same shape that is the best so far, and whose columns ``"columns"`` starts from.
     listener
-        Called with each row of the trace as it comes.
+        Called with each new row of the trace.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def solve(
         found = solve_components(solver, merged, context, start=first)
         mechanism = certified(problem, merged, found, method, gap=gap, stop=stop, ending=ending)
     for trouble in dict.fromkeys(crew.refusals):
-        trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done here: {trouble}")
+        trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done locally: {trouble}")
     proved, check = reached_by(mechanism), mechanism.certificate.privacy
     trace.add(
         stage="certificate",
@@ -158,7 +158,7 @@ def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *,
 def _first_matrix(
     start: Mechanism | NDArray[np.float64] | None, problem: Problem, merged: Merged
 ) -> NDArray[np.float64] | None:
-    """Give a starting matrix of the merged records: merged ones take the row of their first."""
+    """Return a starting matrix of the merged records: a group has the row of its first record."""
     if start is None:
         return None
     Z = start.probabilities if isinstance(start, Mechanism) else np.asarray(start, dtype=np.float64)
@@ -168,7 +168,7 @@ def _first_matrix(
 
 
 def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:
-    """Give the sizes, and the smallest and largest epsilon d: rows have the coefficients 1 and exp of these."""
+    """Return the sizes, and the smallest and largest epsilon d: rows have the coefficients 1 and exp of these."""
     exponents = problem.epsilon * problem.graph.distances if problem.graph.n_pairs else np.zeros(1)
     return {
         "records": problem.n_records,

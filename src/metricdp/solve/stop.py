@@ -1,4 +1,4 @@
-"""When to stop: a deadline, a signal (Ctrl-C or SIGTERM), a word from the caller, or no more memory."""
+"""When to stop: a deadline, a signal (Ctrl-C or SIGTERM), a request by the caller, or a lack of memory."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["Stop", "StoppedError"]
 Value = TypeVar("Value")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-LISTEN_SECONDS = 0.05
-LITTLE_BYTES = 1e6
-LAST_SECONDS = 2.0  # for simple mechanisms after somebody has asked: the best one so far is certified in any case
+LISTEN_SECONDS = 0.05  # between two looks at the flag
+UNCHECKED_BYTES = 1e6  # smaller requests are granted without asking the machine for its free memory
+SECONDS_AFTER_REQUEST = (
+    2.0  # for simple mechanisms after a request to end; the best one so far is certified in any case
+)
 
 
 class Stop:
-    """A deadline and a flag that long work looks at; what it has found by then is kept.
+    """A deadline and a flag that long computations check; results so far are kept.
 
-    The last repair and the certificate take time, too: solvers see a deadline that is sooner by `reserve` seconds
-    (``is_due``, ``seconds_left``), and what comes after them looks at the deadline itself (``seconds_to_the_end``).
+    The last repair and the certificate also take time: solvers see a deadline that is `reserve` seconds earlier
+    (``is_due``, ``seconds_left``), and the steps after them see the deadline itself (``seconds_to_the_end``).
 
-    Memory has no clock: whoever grows looks before (``has_room``).
+    Memory has no deadline: check ``has_room`` before growing.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
@@ -43,11 +45,11 @@ class Stop:
 
     @property
     def deadline(self) -> float:
-        """The time at which everything has to be done, on the clock of ``time.monotonic``."""
+        """The time at which the whole run has to end, on the clock of ``time.monotonic``."""
         return self.begin + self.time_limit
 
     def keep_back(self, seconds: float) -> None:
-        """Reserve ``seconds`` before the deadline for what comes after the solvers."""
+        """Reserve ``seconds`` before the deadline for the steps after the solvers."""
         self.reserve = max(self.reserve, seconds)
 
     @property
@@ -56,24 +58,24 @@ class Stop:
         return max(0.0, min(self.most_bytes - held_bytes(), available_bytes()))
 
     def has_room(self, more: float) -> bool:
-        """Whether solvers may grow by ``more`` bytes in this process; what the machine has is asked for large ones."""
-        return held_bytes() + more <= self.most_bytes and (more < LITTLE_BYTES or more <= available_bytes())
+        """Whether solvers may grow by ``more`` bytes in this process; large requests check the machine's memory too."""
+        return held_bytes() + more <= self.most_bytes and (more < UNCHECKED_BYTES or more <= available_bytes())
 
-    def ask(self) -> None:
-        """Ask the work to end soon, and tell all who listen."""
+    def request_end(self) -> None:
+        """Request an early end, and call all listeners."""
         self._asked_at = min(self._asked_at, time.monotonic())
         for listener in list(self._listeners.values()):
             listener()
 
     @property
-    def is_asked(self) -> bool:
-        """Whether somebody asked to end (Ctrl-C)."""
+    def is_end_requested(self) -> bool:
+        """Whether an early end was requested (Ctrl-C)."""
         return self._asked_at < float("inf")
 
     @property
     def seconds_left(self) -> float:
-        """Seconds that solvers have, not below 0; 0 once somebody has asked."""
-        return 0.0 if self.is_asked else max(0.0, self.deadline - self.reserve - time.monotonic())
+        """Seconds that solvers have, not below 0; 0 after a request to end."""
+        return 0.0 if self.is_end_requested else max(0.0, self.deadline - self.reserve - time.monotonic())
 
     @property
     def is_due(self) -> bool:
@@ -82,19 +84,19 @@ class Stop:
 
     @property
     def seconds_to_the_end(self) -> float:
-        """Seconds until the deadline itself, or until shortly after somebody has asked; below 0 when it is past."""
-        return min(self.deadline, self._asked_at + LAST_SECONDS) - time.monotonic()
+        """Seconds until the deadline itself, or until shortly after a request to end; below 0 when it is past."""
+        return min(self.deadline, self._asked_at + SECONDS_AFTER_REQUEST) - time.monotonic()
 
     def check(self) -> None:
-        """Raise StoppedError if solvers have to end now: for work that is of no use when half done."""
+        """Raise StoppedError if solvers have to end now: for work that is useless when incomplete."""
         if self.is_due:
             raise StoppedError("it was time to stop")
 
     def waiting_for(self, work: Callable[[], Value]) -> Value:
-        """Return what ``work`` gives, or raise StoppedError as soon as solvers have to end.
+        """Return the result of ``work``, or raise StoppedError as soon as solvers have to end.
 
-        For work of others (a clustering library) that cannot be broken off. It is done in a thread, which is then left
-        alone to come to its end.
+        For calls into other libraries that cannot be interrupted. The work runs in a thread, which is then left to
+        finish on its own.
         """
         answer: Future[Value] = Future()
 
@@ -113,14 +115,14 @@ class Stop:
 
     @contextmanager
     def telling(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Call ``listener``, which must be quick, when somebody asks to end while in this block or has asked before.
+        """Call ``listener``, which must be quick, when an end is requested within this block or was requested before.
 
-        There is no lock: it could be held when a signal comes, and the signal's handler would wait for it for ever.
+        There is no lock: it could be held when a signal arrives, and the signal's handler would wait for it forever.
         """
         key = object()
         self._listeners[key] = listener
         try:
-            if self.is_asked:
+            if self.is_end_requested:
                 listener()
             yield
         finally:
@@ -128,7 +130,7 @@ class Stop:
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
-        """Turn Ctrl-C and SIGTERM into a request to end while in this block; a second signal ends for good."""
+        """Turn Ctrl-C and SIGTERM into a request to end within this block; a second signal ends the process."""
         with ExitStack() as handlers:
             if threading.current_thread() is threading.main_thread():
                 for number in SIGNALS:
@@ -140,16 +142,16 @@ class Stop:
         before = signal.getsignal(number)
 
         def ask(number: int, frame: Any) -> None:
-            if self.is_asked and callable(before):
+            if self.is_end_requested and callable(before):
                 before(number, frame)
-            elif self.is_asked:
+            elif self.is_end_requested:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
-            self.ask()
+            self.request_end()
 
         signal.signal(number, ask)
         try:
             yield
         finally:
-            # None: whoever was there before came from outside Python and cannot be put back
+            # None: the previous handler was set outside Python and cannot be restored
             signal.signal(number, signal.SIG_DFL if before is None else before)

@@ -1,7 +1,7 @@
-"""Warm models of subproblems, kept by whichever process solves them, and when to break a subproblem off.
+"""Warm models of subproblems, kept by the process that solves them, and when to interrupt a subproblem.
 
 A model is taken out while it is in use: a worker that is given the same subproblem at the same time makes one of its
-own. In the process of the run, models are dropped when the run ends. Other processes do not hear of the end: they keep
+own. In the process of the run, models are dropped when the run ends. Other processes are not told: they keep
 the models of the last few runs only, and drop those that have not been used for some minutes. Every step on the
 dictionaries is atomic, so threads need no lock.
 """
@@ -24,7 +24,7 @@ _used: dict[str, float] = {}  # when the models of other runs were used last, on
 
 
 def begin_run(run: str, stop: Stop) -> None:
-    """Let the subproblems of a run that are solved in this process end when the run does."""
+    """Make the subproblems of a run that are solved in this process end when the run does."""
     _stops[run] = stop
 
 
@@ -35,12 +35,12 @@ def end_run(run: str) -> None:
 
 
 def stop_of(run: str, seconds: float) -> Stop:
-    """Give the stop of a run; elsewhere than in its own process there is only its deadline in ``seconds``."""
+    """Return the stop of a run; in another process than its own there is only its deadline in ``seconds``."""
     return _stops.get(run) or Stop(seconds)
 
 
 def take(run: str, number: int) -> Any:
-    """Take the warm model of a subproblem out; None if there is none here."""
+    """Remove and return the warm model of a subproblem; None if there is none."""
     return _models.pop((run, number), None)
 
 

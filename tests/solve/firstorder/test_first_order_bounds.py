@@ -263,7 +263,7 @@ def test_polishing_at_the_iterations_duals_is_no_worse():
 def test_polishing_that_is_broken_off_proves_nothing():
     component = component_of(small_problem("road", seed=4, n=24, outputs=8))
     stop = Stop()
-    stop.ask()
+    stop.request_end()
     assert polished(component, np.zeros(component.n), stop) == 0.0
 
 

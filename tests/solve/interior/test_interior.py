@@ -135,7 +135,7 @@ class TestEndings:
         check_agreement(result, mdp.solve(self.problem(), method="direct", gap=1e-6))
 
     def test_what_would_take_hours_is_refused_with_the_cost(self, monkeypatch):
-        monkeypatch.setattr(loop, "LARGEST", 1e4)
+        monkeypatch.setattr(loop, "MAX_OPERATIONS", 1e4)
         with pytest.raises(
             InputError, match=r"would take more than .* minutes for \d+ records .* 'first-order' or 'auto'"
         ):

@@ -1,4 +1,4 @@
-"""Readers: files and tables of others become records."""
+"""Readers that turn files and tables into records."""
 
 from metricdp.data.readers.comma import read_csv, read_matrix, read_rows, read_streets
 from metricdp.data.readers.dispatch import read_records

@@ -57,7 +57,7 @@ def find_columns(names: Sequence[object], source: object) -> Layout:
 
 
 def listed(names: Sequence[object]) -> str:
-    """Give the first names of columns for a message."""
+    """Return the first names of columns for a message."""
     shown = [repr(str(name)[:40]) for name in names[:8]]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 

@@ -12,7 +12,7 @@ from metricdp.data.geodesy import haversine_km
 from metricdp.data.intersections import merge_parallel
 from metricdp.data.readers.columns import find_columns, listed
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MAX_UNPACK_RATIO, Allowance, TextSource
 from metricdp.data.readers.tables import csv_tables
 from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from metricdp.data.readers.tables import Table
 
 _NPY_MAGIC = b"\x93NUMPY"
-# whatever numpy's parsing of a header may end with
+# errors that numpy's parsing of a header may raise
 _NPY_FAULTS = (ValueError, OSError, EOFError, OverflowError, TypeError, KeyError, IndexError, SyntaxError, TokenError)
 
 
 def read_csv(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
-    """Read records from a CSV file, gzip or not.
+    """Read records from a CSV file, plain or gzipped.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def read_csv(path: str | PathLike[str], *, memory_limit: float | None = None) ->
         places; ``x``, ``y``, ``z`` or ``x1``, ``x2``, ... make vectors. Optional: ``id`` (or osmid; row numbers if
         there is none) and ``weight`` (or prior; uniform if there is none). Other columns are ignored.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     allowance = Allowance(path, memory_limit)
     points: list[NDArray[np.float64]] = []
     weights: list[NDArray[np.float64]] = []
     ids: list[str] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for table in csv_tables(source):
             layout = find_columns(table.names, path)
             allowance.take(table.n_rows * (BYTES_PER_RECORD + BYTES_PER_NUMBER * len(layout.coordinates)))
@@ -68,7 +68,7 @@ def read_csv(path: str | PathLike[str], *, memory_limit: float | None = None) ->
 
 
 def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: float | None = None) -> StreetNetwork:
-    """Read the streets between places from a CSV file, gzip or not.
+    """Read the streets between places from a CSV file, plain or gzipped.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: flo
     nodes
         The intersections.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     if nodes.kind != "places":
         raise InputError(f"streets join places, but {nodes.name} holds {nodes.kind}: give nodes with lat and lon")
     allowance = Allowance(path, memory_limit)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for table in csv_tables(source):
             allowance.take(5 * BYTES_PER_NUMBER * table.n_rows)
             parts.append(_streets_of(table, nodes))
@@ -96,7 +96,7 @@ def read_streets(path: str | PathLike[str], nodes: Records, *, memory_limit: flo
 
 
 def _streets_of(table: Table, nodes: Records) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the ends and lengths of the streets in some rows."""
+    """Return the ends and lengths of the streets in some rows."""
     names = [name.lower() for name in table.names]
     if not {"u", "v"} <= set(names):
         raise InputError(
@@ -117,10 +117,10 @@ def _streets_of(table: Table, nodes: Records) -> tuple[NDArray[np.int64], NDArra
 
 
 def read_rows(path: str | PathLike[str], *, memory_limit: float | None = None) -> NDArray[np.int64]:
-    """Read row numbers, one per line, gzip or not; a header that is no number is passed over."""
+    """Read row numbers, one per line, plain or gzipped; a header that is not a number is skipped."""
     allowance = Allowance(path, memory_limit)
     parts: list[NDArray[np.int64]] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for table in csv_tables(source, has_header=False):
             if len(table.columns) != 1:
                 raise FileFormatError(f"{path} has {len(table.columns)} columns: give one row number per line")
@@ -133,7 +133,7 @@ def read_rows(path: str | PathLike[str], *, memory_limit: float | None = None) -
 
 
 def _without_header(table: Table) -> Table:
-    """Give the table without its first row if that is no number."""
+    """Return the table without its first row if that is not a number."""
     (cells,) = table.columns
     try:
         float(cells[0])
@@ -143,14 +143,14 @@ def _without_header(table: Table) -> Table:
 
 
 def read_matrix(path: str | PathLike[str], *, memory_limit: float | None = None) -> NDArray[np.float64]:
-    """Read a matrix from a CSV file of numbers without a header (gzip or not) or from a NumPy file (.npy).
+    """Read a matrix from a CSV file of numbers without a header (plain or gzipped) or from a NumPy file (.npy).
 
-    Only the shape and the numbers are read here; what they must satisfy is for the caller to say. Reading may take
-    ``memory_limit`` gigabytes, by default half of what is free.
+    The caller checks what the numbers must satisfy. Reading may take
+    ``memory_limit`` gigabytes, by default half of the free memory.
     """
     allowance = Allowance(path, memory_limit)
     parts: list[NDArray[np.float64]] = []
-    with TextSource(path, newline="", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         if source.start.startswith(_NPY_MAGIC):
             return _read_npy(source.path, allowance)
         for table in csv_tables(source, has_header=False):

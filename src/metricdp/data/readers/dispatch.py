@@ -1,4 +1,4 @@
-"""One reader for every kind of file: the name says which."""
+"""One function for every kind of file: the name of the file determines the reader."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def read_records(path: str | PathLike[str], *, memory_limit: float | None = None
         ``.csv`` (places or vectors), ``.geojson`` or ``.json`` (Points), ``.graphml`` (streets saved by osmnx),
         ``.osm.pbf`` (OpenStreetMap), ``.txt`` or ``.vec`` (word vectors). All but the extracts may be packed: ``.gz``.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free. A packed file is also refused if it unpacks
-        to more than 50 times its size (16 MB are always allowed): unpack it first if it is what it should be.
+        Gigabytes that reading may take; by default half of the free memory. A packed file is also refused if it unpacks
+        to more than 50 times its size (16 MB are always allowed): unpack it first if the file is right.
     """
     existing_file(path)
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]

@@ -1,4 +1,4 @@
-"""The features of a GeoJSON file one after the other, without holding the whole file."""
+"""The features of a GeoJSON file one after the other, without keeping the whole file in memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 1 << 24
 BLANKS = re.compile(r"[ \t\n\r]*")
-GOES_ON = ("", ".", "e", "E")  # what follows the part of a number that can be read as one
-DEGREES = ("CRS84", "4326")
+NUMBER_CONTINUATIONS = ("", ".", "e", "E")  # after these a number that was read so far may continue
+DEGREES_CRS = ("CRS84", "4326")
 GEOMETRIES = (
     "Point",
     "MultiPoint",
@@ -31,7 +31,7 @@ GEOMETRIES = (
 
 @dataclass(frozen=True, repr=False)
 class Feature:
-    """One feature as it stands in the file."""
+    """One feature of the file, unchanged."""
 
     content: Any
     where: str
@@ -54,35 +54,35 @@ class Feature:
         return found if isinstance(found, dict) else {}
 
     def place(self) -> tuple[float, float]:
-        """Give latitude and longitude of a Point."""
+        """Return latitude and longitude of a Point."""
         kind = self.geometry.get("type")
         if kind != "Point":
             known = kind if kind is None or kind in GEOMETRIES else f"of another kind{revealed(kind)}"
             raise InputError(f"{self.where} has the geometry {known}: only Points can be perturbed; remove it")
         position = self.geometry.get("coordinates")
         if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position[:2])):
-            raise InputError(f"{self.where} has coordinates that are no [longitude, latitude]: give both in degrees")
+            raise InputError(f"{self.where} has coordinates that are not [longitude, latitude]: give both in degrees")
         try:
             return float(position[1]), float(position[0])
         except OverflowError:
-            raise InputError(f"{self.where} has coordinates beyond all numbers: give degrees") from None
+            raise InputError(f"{self.where} has coordinates that are too large: give degrees") from None
 
     def id(self) -> str:
-        """Give its id, or its property id."""
+        """Return its id, or its property id."""
         own = self.content.get("id") if isinstance(self.content, dict) else None
         found = self.properties.get("id") if own is None else own
         if found is None:
             raise InputError(
-                f"{self.where} has no id: name a record of the mechanism, or give a snap limit to take its coordinates "
+                f"{self.where} has no id: name a record of the mechanism, or give a snap limit to snap its coordinates "
                 "to the nearest record"
             )
         return str(found)
 
 
 def features(source: TextSource) -> Iterator[Feature]:
-    """Give the features of a FeatureCollection in turn.
+    """Yield the features of a FeatureCollection in turn.
 
-    What else the collection holds is read past, save a reference system other than degrees, which is refused.
+    Other members of the collection are skipped, but a reference system other than degrees is refused.
     """
     text = _Text(source)
     if text.is_at_end():
@@ -125,12 +125,12 @@ def _check_member(key: Any, value: Any, source: TextSource) -> None:
     if key != "crs" or value is None:
         return
     name = json.dumps(value)
-    if not any(known in name for known in DEGREES):
+    if not any(known in name for known in DEGREES_CRS):
         raise InputError(f"{source.path} has the reference system {name:.80}: convert it to degrees (EPSG:4326)")
 
 
 class _Text:
-    """JSON values and signs taken from the front of a text that is read on as needed."""
+    """JSON values and characters taken from the front of a text that is read as needed."""
 
     def __init__(self, source: TextSource) -> None:
         self._source = source
@@ -148,11 +148,11 @@ class _Text:
                 if self._is_all or isinstance(error, RecursionError):
                     fault = getattr(error, "msg", str(error))
             else:
-                # a number may go on in what is not read yet, even after its point
-                if self._is_all or self._buffer[end : end + 1] not in GOES_ON:
+                # a number may continue in the part that is not read yet, even after its point
+                if self._is_all or self._buffer[end : end + 1] not in NUMBER_CONTINUATIONS:
                     self._at = end
                     return value
-            if fault:  # raised here, for the error of the decoder carries the text along
+            if fault:  # raised here, since the decoder's error contains the text
                 raise self._broken(fault)
             if len(self._buffer) - self._at > LONGEST_VALUE:
                 raise self._broken(f"a value of more than {LONGEST_VALUE:,} characters")
@@ -162,22 +162,22 @@ class _Text:
                 pass
 
     def skip(self, sign: str) -> bool:
-        """Take ``sign`` if it comes next; say whether it did."""
+        """Take ``sign`` if it comes next; return whether it did."""
         is_next = self._sign() == sign
         self._at += is_next
         return is_next
 
     def expect(self, sign: str, what: str) -> None:
-        """Take ``sign``, or complain that ``what`` is missing."""
+        """Take ``sign``; raise an error that names ``what`` if it is missing."""
         if not self.skip(sign):
             raise self._broken(f"{what} was expected")
 
     def is_at_end(self) -> bool:
-        """Say whether only blanks are left."""
+        """Return whether only blanks are left."""
         return not self._sign()
 
     def expect_end(self) -> None:
-        """Complain if anything but blanks follows."""
+        """Raise an error if anything but blanks follows."""
         if not self.is_at_end():
             raise self._broken("text after the collection")
 
@@ -201,5 +201,5 @@ class _Text:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a JSON value is a number; Python takes true and false for numbers as well."""
+    """Return whether a JSON value is a number; Python also counts true and false as numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)

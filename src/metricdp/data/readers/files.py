@@ -1,4 +1,4 @@
-"""What the user named: one clear line when it is not there."""
+"""Paths that the user named, with one clear message if a file does not exist."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def is_there(path: str | PathLike[str]) -> bool:
-    """Say whether anything is at ``path``; nothing is where the name is one that no file can have."""
+    """Return whether ``path`` exists; False for a name that no file can have."""
     return os.path.exists(path)  # noqa: PTH110  Path.exists raises for a name that is too long
 
 
 def existing_file(path: str | PathLike[str]) -> Path:
-    """Give the path if it names a file that is not empty."""
+    """Return the path if it names a file that is not empty."""
     found = Path(path)
     try:
         size, is_folder, is_file = found.stat().st_size, found.is_dir(), found.is_file()
@@ -34,7 +34,7 @@ def existing_file(path: str | PathLike[str]) -> Path:
 
 
 def stem(path: str | PathLike[str]) -> str:
-    """Give the name of a file without folder and suffixes, to call its records by."""
+    """Return the name of a file without folder and suffixes, to call its records by."""
     return Path(path).name.split(".")[0] or Path(path).name
 
 

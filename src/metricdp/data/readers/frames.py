@@ -1,4 +1,4 @@
-"""Records from what is already in memory: arrays, lists, DataFrames and GeoDataFrames."""
+"""Records from data in memory: arrays, lists, DataFrames and GeoDataFrames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_records(obj: Any, *, kind: Kind | None = None) -> Records:
     ----------
     obj
         An array or list of rows makes vectors, unless it has two columns that could be latitude and longitude in
-        degrees: then it is refused, since nobody can tell which, and ``kind`` must say so. A DataFrame has the columns
+        degrees: then it is ambiguous and refused unless ``kind`` is given. A DataFrame has the columns
         that ``read_csv`` knows: ``lat`` and ``lon``, or ``x``, ``y``, ... or ``x1``, ``x2``, ...; optionally ``id`` and
         ``weight``. A GeoDataFrame of Points makes places, converted to degrees if it has another reference system, with
         the same optional columns.
@@ -48,15 +48,15 @@ def as_records(obj: Any, *, kind: Kind | None = None) -> Records:
 
 
 def array_kind(points: Any) -> Kind:
-    """Return ``"vectors"`` for a table of numbers without names, and refuse one that could as well be degrees.
+    """Return ``"vectors"`` for a table of numbers without names; refuse one that could be degrees.
 
     Taking degrees for plain coordinates would give distances in degrees: a budget meant per kilometre would protect
-    about a hundredth of what is meant, without a word.
+    about a hundredth of what is meant, without any warning.
     """
     try:
         found = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
-        return "vectors"  # whoever makes records of it says what is wrong
+        return "vectors"  # the constructor of the records reports what is wrong
     if found.ndim == 2 and found.shape[1] == 2 and (np.abs(found) <= [90.0, 180.0]).all():
         raise InputError(
             "two columns of numbers within 90 and 180 could be latitude and longitude in degrees or plain coordinates: "

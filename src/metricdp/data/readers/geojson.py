@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from metricdp.data.readers.features import features, is_number
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MAX_UNPACK_RATIO, Allowance, TextSource
 from metricdp.data.records import Records
 from metricdp.errors import InputError
 
@@ -19,7 +19,7 @@ _LINES = ("LineString", "MultiLineString")
 
 
 def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
-    """Read places from the Point features of a GeoJSON file, gzip or not.
+    """Read places from the Point features of a GeoJSON file, plain or gzipped.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ def read_geojson(path: str | PathLike[str], *, memory_limit: float | None = None
         A FeatureCollection of Points (longitude, latitude). Ids come from each feature's ``id`` or its property
         ``id``, weights from its property ``weight``: all features have them or none.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     allowance = Allowance(path, memory_limit)
     places: list[tuple[float, float]] = []
     ids: list[str | None] = []
     weights: list[Any] = []
-    with TextSource(path, most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for feature in features(source):
             places.append(_latitude_longitude(feature.geometry, feature.where))
             own, properties = feature.content.get("id"), feature.properties
@@ -73,7 +73,7 @@ def _latitude_longitude(geometry: dict[str, Any], where: str) -> tuple[float, fl
     try:
         return float(latitude), float(longitude)
     except OverflowError:
-        raise InputError(f"{where} has coordinates beyond all numbers: give longitude and latitude") from None
+        raise InputError(f"{where} has coordinates that are too large: give longitude and latitude") from None
 
 
 def _all_or_none(values: list[Any], path: str | PathLike[str], what: str) -> list[Any] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from metricdp.data.geodesy import haversine_km
 from metricdp.data.intersections import merge_parallel
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import MOST_RATIO, Allowance, ByteSource
+from metricdp.data.readers.streams import MAX_UNPACK_RATIO, Allowance, ByteSource
 from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
@@ -34,12 +34,12 @@ def read_graphml(path: str | PathLike[str], *, memory_limit: float | None = None
         A file, gzip or not, whose nodes have ``y`` (latitude) and ``x`` (longitude) in degrees and whose edges have
         ``length`` in metres; if no edge has one, streets are as long as the great-circle distance of their ends.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     graph = _GraphReader(str(path), Allowance(path, memory_limit))
     parser = XMLParser(target=graph)  # noqa: S314  a DTD, which the known attacks need, is refused
     try:
-        with ByteSource(path, most_ratio=MOST_RATIO) as source:
+        with ByteSource(path, most_ratio=MAX_UNPACK_RATIO) as source:
             for piece in source.pieces():
                 parser.feed(piece)
         parser.close()
@@ -98,7 +98,7 @@ class _GraphReader:
         raise FileFormatError(f"{self.source} declares a document type (DTD), which is refused: remove the declaration")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Note which element begins."""
+        """Begin an element."""
         match tag.rpartition("}")[2]:
             case "key":
                 name = attributes.get("attr.name", "")
@@ -110,7 +110,7 @@ class _GraphReader:
                 self._key, self._text = attributes.get("key", ""), []
 
     def data(self, text: str) -> None:
-        """Gather the text of a value."""
+        """Collect the text of a value."""
         if self._key is not None:
             self._text.append(text)
             self._n_characters += len(text)
@@ -121,7 +121,7 @@ class _GraphReader:
                 )
 
     def end(self, tag: str) -> None:
-        """Take the element that is complete."""
+        """End an element and store it."""
         match tag.rpartition("}")[2]:
             case "data" if self._key is not None:
                 self._values[self._key] = "".join(self._text)
@@ -134,7 +134,7 @@ class _GraphReader:
                 self.metres.append(self._number("edge", "length", f"street {self.edges[-1][0]} to {self.edges[-1][1]}"))
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: all elements are stored."""
 
     def _add_node(self) -> None:
         name = self._owner.get("id", "")

@@ -35,7 +35,7 @@ def read_pbf(path: str | PathLike[str], *, memory_limit: float | None = None) ->
     path
         The extract, for example from download.geofabrik.de.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     found = existing_file(path)
     node_ids, coordinates, segments = _read_segments(found, Allowance(path, memory_limit))
@@ -54,7 +54,7 @@ def read_pbf(path: str | PathLike[str], *, memory_limit: float | None = None) ->
 def _read_segments(
     path: Path, allowance: Allowance
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Give node ids, their coordinates, and the segments between them as rows."""
+    """Return node ids, their coordinates, and the segments between them as rows."""
     try:
         import osmium  # noqa: PLC0415  an optional dependency
     except ImportError:

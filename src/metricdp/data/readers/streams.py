@@ -1,8 +1,8 @@
 """Files that are read piece by piece, packed or not, with limits that hold while they are read.
 
-Two limits guard the readers that hold what they read. A gzip file may unpack to `MOST_RATIO` times its size (and always
-to `ALWAYS_UNPACKED` bytes): honest tables pack to a tenth or so, bombs to a thousandth. And an `Allowance` counts the
-memory that is taken, so that reading ends with one clear line before the memory does.
+Two limits guard the readers that keep their data in memory. A gzip file may unpack to `MAX_UNPACK_RATIO` times its size
+(and always to `ALWAYS_UNPACKED_BYTES` bytes): ordinary tables shrink to about a tenth, bombs to a thousandth. And an
+`Allowance` counts the memory in use, so that reading ends with one clear message before the memory runs out.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 BYTES_AT_ONCE = 1 << 17
 LONGEST_LINE = 1 << 24  # characters
-MOST_RATIO = 50.0  # unpacked bytes for each packed one
-ALWAYS_UNPACKED = 16_000_000  # bytes that a packed file may hold whatever its size
+MAX_UNPACK_RATIO = 50.0  # unpacked bytes for each packed one
+ALWAYS_UNPACKED_BYTES = 16_000_000  # bytes that a packed file may hold whatever its size
 NO_TEXT = re.compile("[\ud800-\udfff]")  # half a character
-UNREADABLE = (OSError, EOFError, zlib.error)
+READ_ERRORS = (OSError, EOFError, zlib.error)
 GIGABYTE = 1e9
-SHARE_OF_AVAILABLE = 0.5  # of the memory that is free: the rest is for what is done with the records
-# what readers take, measured by tests/data/test_bombs.py
-BYTES_PER_NUMBER = 24  # in its piece, joined with the others, and copied to where it stays
+SHARE_OF_AVAILABLE = 0.5  # of the free memory: the rest is for the work on the records
+# memory of readers, measured by tests/data/test_bombs.py
+BYTES_PER_NUMBER = 24  # in its piece, joined with the others, and copied to its final array
 BYTES_PER_RECORD = 180  # its id as a text and in the list, what checking ids takes, its prior
-WITHOUT_KNOWING = 4e9  # bytes, where the system does not tell what is free
+DEFAULT_FREE_BYTES = 4e9  # where the system does not report its free memory
 
 
 class Allowance:
@@ -50,7 +50,7 @@ class Allowance:
     path
         What is read, for the message.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
 
     def __init__(self, path: str | PathLike[str], memory_limit: float | None = None) -> None:
@@ -65,12 +65,12 @@ class Allowance:
         if self.taken > self.most:
             raise InputError(
                 f"{self.path} holds more than fits into {self.most / GIGABYTE:.3g} GB of memory: keep only the rows "
-                "and columns that are needed, or raise memory_limit"
+                "and columns you need, or raise memory_limit"
             )
 
 
 def available_bytes() -> float:
-    """Return the memory that is free for new programs, as Linux reckons it; elsewhere all that the machine has."""
+    """Return the memory available to new programs, as Linux estimates it; elsewhere all memory of the machine."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  not a file of the user's
             fields = dict(line.split(":", 1) for line in lines)
@@ -79,19 +79,19 @@ def available_bytes() -> float:
         pass
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):  # not told on this system
-        return WITHOUT_KNOWING
+    except (ValueError, OSError, AttributeError):  # not reported on this system
+        return DEFAULT_FREE_BYTES
 
 
 class ByteSource:
-    """A file or a pipe, packed with gzip or not, that gives its bytes in pieces.
+    """A file or a pipe, plain or gzipped, that is read in pieces.
 
     Parameters
     ----------
     path
         A file or a pipe.
     most_ratio
-        How many bytes each packed byte may unpack to; None for readers that hold nothing of what they read.
+        How many bytes each packed byte may unpack to; None for readers that keep nothing in memory.
     """
 
     def __init__(self, path: str | PathLike[str], *, most_ratio: float | None = None) -> None:
@@ -126,11 +126,11 @@ class ByteSource:
         return min(1.0, self._counted.n / self.size) if self.size else None
 
     def pieces(self) -> Iterator[bytes]:
-        """Give piece after piece."""
+        """Yield the bytes in pieces."""
         try:
             while piece := self._bytes.read(BYTES_AT_ONCE):
                 yield piece
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> InputError:
@@ -140,16 +140,16 @@ class ByteSource:
 
 
 class TextSource(ByteSource):
-    """A UTF-8 text file, packed with gzip or not, that gives its text in pieces, without a byte order mark.
+    """A UTF-8 text file, plain or gzipped, that is read in pieces, without a byte order mark.
 
     Parameters
     ----------
     path, most_ratio
         As for `ByteSource`.
     newline
-        As for `open`: None turns every line end into a line feed, "" leaves them as they are.
+        As for `open`: None turns every line end into a line feed, "" keeps them.
     is_secret
-        Whether messages must not show what the file holds.
+        Whether messages must not show the file's contents.
     """
 
     def __init__(
@@ -167,12 +167,12 @@ class TextSource(ByteSource):
         self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True) if newline is None else decoder
 
     def read(self) -> str:
-        """Give the next piece of text, as soon as there is any; empty at the end."""
+        """Return the next piece of text, as soon as there is any; empty at the end."""
         text, is_more = "", True
         while is_more and not text:
             try:
                 piece = self._bytes.read1(BYTES_AT_ONCE)  # a pipe gives what it has
-            except UNREADABLE as error:
+            except READ_ERRORS as error:
                 raise self._unreadable(error) from None
             is_more = bool(piece)
             text = self._decoder.decode(piece, final=not is_more)
@@ -186,7 +186,7 @@ class TextSource(ByteSource):
         return text
 
     def lines(self) -> Iterator[str]:
-        """Give line after line, each with its end."""
+        """Yield the lines, each with its end."""
         begun = ""
         while piece := self.read():
             lines = list(io.StringIO(begun + piece, newline=self._newline))
@@ -220,7 +220,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """The content of a gzip file, refused while it is read if it grows out of all proportion."""
+    """The content of a gzip file, refused during reading if it expands too much."""
 
     def __init__(self, packed: _Counted, path: Path, most_ratio: float | None) -> None:
         self._packed, self._path, self._most_ratio = packed, path, most_ratio
@@ -235,9 +235,9 @@ class _Unpacked(io.RawIOBase):
         piece = self._gzip.read1(len(view))
         view[: len(piece)] = piece
         self._n += len(piece)
-        if self._most_ratio is not None and self._n > max(ALWAYS_UNPACKED, self._most_ratio * self._packed.n):
+        if self._most_ratio is not None and self._n > max(ALWAYS_UNPACKED_BYTES, self._most_ratio * self._packed.n):
             raise FileFormatError(
-                f"{self._path} unpacks to more than {self._most_ratio:g} times its size: if it is what it should be, "
+                f"{self._path} unpacks to more than {self._most_ratio:g} times its size: if the file is right, "
                 "unpack it first (gunzip) and give the plain file"
             )
         return len(piece)

@@ -42,11 +42,11 @@ class Table:
         return len(self.lines)
 
     def label(self, column: int) -> str:
-        """Say which column is meant."""
+        """Return the name of the column that is meant."""
         return f"column {self.names[column]!r}" if self.names else f"column {column + 1}"
 
     def numbers(self, column: int, *, is_finite: bool = True) -> NDArray[np.float64]:
-        """Give a column as numbers, which must be finite unless told otherwise."""
+        """Return a column as numbers, which must be finite if ``is_finite``."""
         cells = self.columns[column]
         values: NDArray[np.float64] | None = None
         with suppress(ValueError):  # whose message shows the cell
@@ -60,7 +60,7 @@ class Table:
         return values
 
     def whole_numbers(self, column: int) -> NDArray[np.int64]:
-        """Give a column as whole numbers."""
+        """Return a column as whole numbers."""
         cells = self.columns[column]
         try:
             refuse_underscores(cells)
@@ -84,7 +84,7 @@ class Table:
 
 
 def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table]:
-    """Return the rows of a CSV file in tables of some thousand each, at least one; blank lines are passed over."""
+    """Yield the rows of a CSV file in tables of a few thousand each, at least one; blank lines are skipped."""
     lines_of_row = _LinesOfRow(source)
     reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
     names: list[str] = []
@@ -118,13 +118,13 @@ def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table
         raise FileFormatError(f"{source.path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
     if not width:
         raise InputError(f"{source.path} is empty: give a file with at least one record")
-    if not rows:  # the last rows are given here, so that none are left only if there never were any
+    if not rows:  # the last rows are yielded here, so that none are left only if there never were any
         raise InputError(f"{source.path} has a header but no rows: give at least one record")
     yield Table(str(source.path), tuple(names), tuple(zip(*rows, strict=True)), lines, is_secret=source.is_secret)
 
 
 class _LinesOfRow:
-    """The lines of a file; quotes may join lines to one row, but not without end."""
+    """The lines of a file; quotes may join lines to one row, up to a limit."""
 
     def __init__(self, source: TextSource) -> None:
         self._source, self._lines = source, enumerate(source.lines(), start=1)
@@ -151,7 +151,7 @@ def refuse_underscores(cells: Sequence[str]) -> None:
 
 
 def is_number(cell: str) -> bool:
-    """Say whether a cell is a number, finite or not."""
+    """Return whether a cell is a number, finite or not."""
     try:
         refuse_underscores(cell)
         float(cell)

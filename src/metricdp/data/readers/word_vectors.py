@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.data.readers.files import stem
-from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MOST_RATIO, Allowance, TextSource
+from metricdp.data.readers.streams import BYTES_PER_NUMBER, BYTES_PER_RECORD, MAX_UNPACK_RATIO, Allowance, TextSource
 from metricdp.data.readers.tables import is_number, refuse_underscores
 from metricdp.data.records import Records
 from metricdp.errors import FileFormatError
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-BYTES_PER_WORD = BYTES_PER_RECORD + 120  # it is also in a table with its line
+BYTES_PER_WORD = BYTES_PER_RECORD + 120  # a word is also in a dictionary with its line
 WORDS_AT_ONCE = 1024
-MOST_DIGITS = 1000  # of a count, however wrong: beyond 4,300 Python refuses
+MAX_DIGITS = 1000  # of a count in the first line: beyond 4,300 Python refuses to convert it
 
 
 def read_word_vectors(path: str | PathLike[str], *, memory_limit: float | None = None) -> Records:
-    """Read words and their vectors from a text file, gzip or not.
+    """Read words and their vectors from a text file, plain or gzipped.
 
     Parameters
     ----------
     path
         One word per line, followed by its numbers, separated by spaces (GloVe). A first line with the number of words
-        and the dimension (word2vec, fastText) is checked and passed over.
+        and the dimension (word2vec, fastText) is checked and skipped.
     memory_limit
-        Gigabytes that reading may take; by default half of what is free.
+        Gigabytes that reading may take; by default half of the free memory.
     """
     allowance = Allowance(path, memory_limit)
     line_of: dict[str, int] = {}
     parts: list[NDArray[np.float64]] = []
     vectors: list[NDArray[np.float64]] = []
     # only line feeds end a line: words may hold other characters that Python would split at
-    with TextSource(path, newline="\n", most_ratio=MOST_RATIO, is_secret=False) as source:
+    with TextSource(path, newline="\n", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         lines = _numbered_lines(source)
         first = next(lines, None)
         if first is None:
@@ -72,7 +72,7 @@ def read_word_vectors(path: str | PathLike[str], *, memory_limit: float | None =
 
 
 def _numbered_lines(source: TextSource) -> Iterator[tuple[int, str]]:
-    """Give the lines that are not blank, each with its number."""
+    """Yield the lines that are not blank, each with its number."""
     for number, line in enumerate(source.lines(), start=1):
         kept = line.rstrip(" \r\t\n")
         if kept:
@@ -80,7 +80,7 @@ def _numbered_lines(source: TextSource) -> Iterator[tuple[int, str]]:
 
 
 def _header(cells: list[str]) -> tuple[int, int] | None:
-    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) <= MOST_DIGITS for cell in cells):
+    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) <= MAX_DIGITS for cell in cells):
         return int(cells[0]), int(cells[1])
     return None
 

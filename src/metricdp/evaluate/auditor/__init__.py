@@ -1,4 +1,4 @@
-"""A black-box auditor: it samples a deployed pipeline on adversarial neighbours and says which claims are refuted."""
+"""A black-box auditor: it samples a deployed pipeline on adversarial neighbours and reports which claims fail."""
 
 from metricdp.evaluate.auditor.auditor import Alarm, Audit, Neighbours, audit_pipeline
 from metricdp.evaluate.auditor.claims import point_claim, record_claim, word_claim

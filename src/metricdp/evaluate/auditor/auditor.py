@@ -1,6 +1,6 @@
 """The black-box auditor: inputs in, reports out, and a claim that the reports may refute.
 
-It knows nothing about the pipeline but what comes out of it. For each pair of neighbouring inputs the most telling set
+It sees nothing of the pipeline but its reports. For each pair of neighbouring inputs the most distinguishing set
 of reports is chosen on one half of the draws and tested on the other half, so that the chance of a false alarm over a
 whole audit is bounded at any number of draws. An audit can refute a claim; it cannot prove one.
 """
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 Pipeline = Callable[[list[Any]], Sequence[Any]]
 """From a batch of inputs to one report for each."""
 Claim = Callable[[Any, Any], float]
-"""What is claimed for two inputs: the largest log ratio of the probabilities of any set of reports, in nats."""
+"""The claim for two inputs: the largest log ratio of the probabilities of any set of reports, in nats."""
 
 N_DRAWS = 10_000  # of each input
 FALSE_ALARM_RATE = 1e-3  # of a whole audit
-BATCH = 10_000  # inputs given to the pipeline at a time
-N_SMALL_BATCHES = 100  # at most; in each every input stands twice
+BATCH_SIZE = 10_000  # inputs given to the pipeline at a time
+N_SMALL_BATCHES = 100  # at most; each contains every input twice
 N_ALONE = 400  # inputs given one by one where a batch is not answered as a whole
-REFUSALS = (MetricDPError, ValueError, LookupError)  # errors by which a pipeline says that it gives no report
+REFUSALS = (MetricDPError, ValueError, LookupError)  # errors with which a pipeline refuses to report
 RATIO_SHARE, RUN_SHARE, BATCH_SHARE = 0.5, 0.25, 0.25  # of the false alarm rate
 
 
@@ -59,7 +59,7 @@ class Alarm:
     ----------
     kind
         ``"ratio"``: two inputs can be told apart too well. ``"repeated"``: two calls give the same reports.
-        ``"dependent"``: reports of one call depend on one another. ``"output"``: a report that is no output.
+        ``"dependent"``: reports of one call depend on one another. ``"output"``: a report that is not an output.
     inputs
         The inputs concerned: public test inputs, nobody's secrets.
     event
@@ -85,7 +85,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found. Passing is no proof: it says that this many draws on these inputs refute nothing.
+    """The result of an audit. Passing is not a proof: it says that this many draws on these inputs refute nothing.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Audit:
         """Return the outcome in plain words, a line each."""
         lines = [f"ALARM: {alarm}" for alarm in self.alarms]
         if self.passed:
-            lines.append("PASSED: no claim was refuted. This is no proof: a smaller or rarer leak may be there.")
+            lines.append("PASSED: no claim was refuted. This is not a proof: a smaller or rarer leak may be there.")
         lines.append(
             f"{self.n_tested} of {self.n_pairs} pairs of inputs were tested, with {self.n_draws:,} draws of each input."
         )
@@ -139,7 +139,7 @@ class Audit:
             factor = f"a factor of {math.exp(self.detectable):.3g}"
             lines.append(f"A leak is found, at best, from {self.detectable:.3g} nats above the claim on ({factor}).")
         else:
-            lines.append("So few draws hardly find any leak: take more.")
+            lines.append("So few draws hardly find any leak: use more.")
         return lines
 
 
@@ -151,14 +151,14 @@ def audit_pipeline(
     outputs: Collection[Hashable] | None = None,
     n_draws: int = N_DRAWS,
     false_alarm_rate: float = FALSE_ALARM_RATE,
-    batch: int = BATCH,
+    batch: int = BATCH_SIZE,
     n_alone: int = N_ALONE,
 ) -> Audit:
-    """Sample ``pipeline`` on ``pairs`` of inputs and say which claims the reports refute.
+    """Sample ``pipeline`` on ``pairs`` of inputs and return which claims the reports refute.
 
-    Sound is a pipeline that draws the report of each input independently of everything else and whose distributions
+    A pipeline is sound if it draws the report of each input independently of everything else and its distributions
     for x and y satisfy ``P(S | x) <= exp(claim(x, y)) P(S | y)`` for every set S of reports, both ways. No report and a
-    refusal are reports as well: whoever sees them learns something. A refusal is a ValueError (such as
+    refusal are reports as well: an observer learns something from them. A refusal is a ValueError (such as
     `metricdp.InputError`), a LookupError or a `metricdp.MetricDPError`; other errors end the audit.
 
     Parameters
@@ -178,7 +178,7 @@ def audit_pipeline(
     batch
         The most inputs to give to the pipeline at a time.
     n_alone
-        How often to ask for an input alone, in either half, if a batch of it is not answered as a whole.
+        How often to send an input alone, in either half, if a batch of it is not answered as a whole.
     """
     _check_options(pairs, n_draws, false_alarm_rate, min(batch, n_alone))
     half = n_draws // 2
@@ -186,7 +186,7 @@ def audit_pipeline(
     if (np.isnan(claims) | (claims < 0)).any():
         place = int(np.flatnonzero(np.isnan(claims) | (claims < 0))[0])
         raise InputError(f"a claim must be zero or more, in nats, got {claims[place]} for pair {place}")
-    # what no draws could refute is left out before anything is drawn; fewer tests are sharper ones
+    # claims that the draws cannot refute are left out before anything is drawn; fewer tests are more powerful
     level = RATIO_SHARE * false_alarm_rate / (2 * len(pairs))
     testable = [place for place, value in enumerate(claims) if value < largest_claim(half, level)]
     if not testable:
@@ -225,7 +225,7 @@ def audit_pipeline(
 
 
 class _Sampler:
-    """Asks the pipeline; what it does not answer in a batch is asked one by one, so that refusing is seen as well."""
+    """Calls the pipeline; inputs that it refuses in a batch are sent one by one, so that refusals are seen as well."""
 
     def __init__(self, pipeline: Pipeline, half: int, batch: int, n_alone: int) -> None:
         self._pipeline, self._half, self._batch, self._n_alone = pipeline, half, batch, n_alone
@@ -324,7 +324,7 @@ def _run_alarms(value: Any, u: np.ndarray[Any, Any], v: np.ndarray[Any, Any], le
 
 
 def _batch_alarms(pipeline: Pipeline, repeats: dict[Any, float], level: float) -> Iterator[Alarm]:
-    """Check that each input that stands twice in a batch gets two independent reports, over many small batches."""
+    """Check that an input that occurs twice in a batch gets two independent reports, over many small batches."""
     if not repeats:
         return
     values = list(repeats)
@@ -379,4 +379,4 @@ def _check_options(pairs: Sequence[Neighbours], n_draws: int, false_alarm_rate: 
     if not 0.0 < false_alarm_rate < 1.0:
         raise InputError(f"the false alarm rate must be between 0 and 1, got {false_alarm_rate}: 0.001 is usual")
     if batch < 1:
-        raise InputError(f"inputs must be asked for at least once, got {batch}: give a number of at least 1")
+        raise InputError(f"the batch size must be at least 1, got {batch}")

@@ -1,4 +1,4 @@
-"""What a mechanism claims for two inputs, in nats: what an audit tries to refute."""
+"""The claims of a mechanism for two inputs, in nats, which an audit tries to refute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record_claim(mechanism: Mechanism) -> Claim:
 def point_claim(mechanism: Mechanism, *, limit: float) -> Claim:
     """Return the claim for two points that are snapped to their nearest records, at most ``limit`` away.
 
-    It is what is promised for points that far apart, or what is promised for their records, whichever is less. Two
+    It is the promise for points that far apart, or the promise for their records, whichever is less. Two
     points beyond the limit must be refused alike; nothing is claimed for one within and one beyond.
     """
     metric, promise = CoordinateMetric(mechanism.metric), mechanism.guarantee.for_points(limit)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 REFUSED = "(refused)"
 NO_REPORT = "(no report)"
-SHOWN = 4  # reports of an event that are named
-MOSTLY_DIFFERENT = 0.1  # share of different reports from which on numbers are gathered in cells
+N_REPORTS_NAMED = 4  # reports of an event that are named
+DISTINCT_SHARE = 0.1  # of all reports: if more are distinct, numbers are grouped in cells
 CELLS = (8, 64)  # along each coordinate
-MOST_DIMENSIONS = 3
+MAX_DIMENSIONS = 3  # coordinates of a report that are grouped in cells
 
 
 class Names:
@@ -41,13 +41,16 @@ class Names:
 
     def text(self, members: NDArray[np.int64]) -> str:
         """Return a set of codes in words."""
-        names = [str(self.names[code]) if code < len(self.names) else "any other" for code in members[:SHOWN].tolist()]
-        more = f" or {len(members) - SHOWN} others" if len(members) > SHOWN else ""
+        names = [
+            str(self.names[code]) if code < len(self.names) else "any other"
+            for code in members[:N_REPORTS_NAMED].tolist()
+        ]
+        more = f" or {len(members) - N_REPORTS_NAMED} others" if len(members) > N_REPORTS_NAMED else ""
         return f"the report is {' or '.join(names)}{more}"
 
 
 class Cells:
-    """Reports that are numbers, gathered in cells between quantiles of what was seen; others share one code."""
+    """Reports that are numbers, grouped in cells between quantiles of the draws; others share one code."""
 
     def __init__(self, points: NDArray[np.float64], per_axis: int) -> None:
         inner = np.linspace(0.0, 1.0, per_axis + 1)[1:-1]
@@ -97,7 +100,7 @@ def choose_event(draws: Sequence[Hashable], others: Sequence[Hashable], level: f
     best, chosen = -np.inf, None
     for coding in _codings(draws, others):
         codes, other_codes = coding.codes(draws), coding.codes(others)
-        # ordered by one half and measured on the other, lest reports that come only once look telling
+        # ordered by one half and measured on the other, so that reports that occur only once do not look significant
         count, other = (np.bincount(of[::2], minlength=coding.n) for of in (codes, other_codes))
         order = np.argsort(-(count + 0.5) / len(draws) / ((other + 0.5) / len(others)), kind="stable")
         seen = order[(count + other)[order] > 0]
@@ -114,11 +117,11 @@ def choose_event(draws: Sequence[Hashable], others: Sequence[Hashable], level: f
 def _codings(draws: Sequence[Hashable], others: Sequence[Hashable]) -> Iterator[Names | Cells]:
     names = Names(draws, others)
     yield names
-    if len(names.names) < MOSTLY_DIFFERENT * (len(draws) + len(others)):
+    if len(names.names) < DISTINCT_SHARE * (len(draws) + len(others)):
         return
-    # reports that hardly ever come twice: their values tell nothing, where they lie may
+    # reports that hardly ever occur twice: single values carry no information, but their positions may
     points = [point for point in map(as_numbers, (*draws, *others)) if point is not None]
-    if points and len(points[0]) <= MOST_DIMENSIONS and all(len(point) == len(points[0]) for point in points):
+    if points and len(points[0]) <= MAX_DIMENSIONS and all(len(point) == len(points[0]) for point in points):
         for per_axis in CELLS:
             yield Cells(np.array(points), per_axis)
 
@@ -134,7 +137,7 @@ def as_numbers(report: Hashable) -> tuple[float, ...] | None:
 
 
 def as_report(value: Any) -> Hashable:
-    """Return what a pipeline gave for one input in a form that can be counted."""
+    """Return a pipeline's report in a form that can be counted."""
     if isinstance(value, str):
         return value
     if isinstance(value, np.ndarray):

@@ -106,7 +106,7 @@ def from_table(
 
 
 def snapping(mechanism: Mechanism) -> Pipeline:
-    """Return the pipeline that takes any point to its nearest record and draws, whatever that protects."""
+    """Return the pipeline that snaps any point to its nearest record and draws, whether that is private or not."""
     names, metric = mechanism.outputs.ids(mechanism.records), CoordinateMetric(mechanism.metric)
 
     def report(points: list[Any]) -> list[str]:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
 
 N_PAIRS = 24
-MOST_EXAMINED = 20_000  # neighbour pairs whose rows are compared
+MAX_PAIRS_EXAMINED = 20_000  # neighbour pairs whose rows are compared
 ENTRIES_AT_ONCE = 1_000_000  # of two rows of a table
-MOST_SOURCES = 200  # records whose surroundings are looked at
-AROUND = 6  # nearest records of each of them
-VISIBLE = 0.01  # probability from which on an output is seen often enough to count
+MAX_SOURCES = 200  # records whose surroundings are examined
+N_NEAREST = 6  # nearest records of each of them
+LEAST_SEEN_PROBABILITY = 0.01  # outputs with less are too rare to count
 # how far apart two points at a border are: 1 µm, 1 mm and 1 m for places (km), parts of the limit for vectors
-STEPS = (1e-9, 1e-6, 1e-3)
+STEP_LENGTHS = (1e-9, 1e-6, 1e-3)
 NOT_WORDS = ("zzqx", "Qxzzy")  # in no vocabulary
 
 
@@ -32,7 +32,7 @@ def record_neighbours(mechanism: Mechanism, *, n_pairs: int = N_PAIRS, seed: int
     if graph.n_pairs == 0:
         raise InputError("no record has a neighbour within eta: nothing is claimed, so there is nothing to audit")
     generator = np.random.default_rng(seed)
-    examined = np.sort(generator.permutation(graph.n_pairs)[:MOST_EXAMINED])
+    examined = np.sort(generator.permutation(graph.n_pairs)[:MAX_PAIRS_EXAMINED])
     pairs, distances = graph.pairs[examined], graph.distances[examined]
     third = -(-n_pairs // 3)
     room = _room(mechanism, pairs, distances)
@@ -54,7 +54,7 @@ def _room(mechanism: Mechanism, pairs: NDArray[np.int32], distances: NDArray[np.
         part = slice(start, start + block)
         p, q = (mechanism.table[pairs[part, side]] / 2.0**63 for side in (0, 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(np.maximum(p, q) >= VISIBLE, np.abs(np.log(p) - np.log(q)), 0.0)
+            ratio = np.where(np.maximum(p, q) >= LEAST_SEEN_PROBABILITY, np.abs(np.log(p) - np.log(q)), 0.0)
         room[part] = mechanism.epsilon * distances[part] - ratio.max(axis=1)
     return room
 
@@ -89,10 +89,10 @@ def point_neighbours(mechanism: Mechanism, *, limit: float, n_pairs: int = N_PAI
 
 def _segments(mechanism: Mechanism, plane: Plane, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return pairs of records that are near in a straight line, the longest detours and random ones by turns."""
-    sources = generator.permutation(mechanism.records.n)[:MOST_SOURCES]
+    sources = generator.permutation(mechanism.records.n)[:MAX_SOURCES]
     straight = plane.from_rows(sources)
     straight[np.arange(len(sources)), sources] = np.inf
-    near = np.argsort(straight, axis=1, kind="stable")[:, :AROUND]
+    near = np.argsort(straight, axis=1, kind="stable")[:, :N_NEAREST]
     lengths = np.take_along_axis(straight, near, axis=1)
     detours = np.take_along_axis(mechanism.graph.path_distances(sources), near, axis=1) - lengths
     place = np.flatnonzero((lengths <= 2.0 * plane.limit) & (lengths > 0.0))
@@ -110,7 +110,7 @@ def _borders(plane: Plane, segments: NDArray[np.int64], count: int) -> tuple[lis
         return [], []
     a, b = plane.points[tried[:, 0]], plane.points[tried[:, 1]]
     home, _ = plane.nearest(a)
-    steps = np.resize(STEPS, len(tried)) * plane.unit
+    steps = np.resize(STEP_LENGTHS, len(tried)) * plane.unit
     x, y = plane.narrowed(lambda t: plane.between(a, b, t), lambda p: plane.nearest(p)[0] == home, steps)
     is_near = np.maximum(plane.nearest(x)[1], plane.nearest(y)[1]) <= plane.limit
     borders, inside = [], []
@@ -128,7 +128,9 @@ def _at_limit(plane: Plane, segments: NDArray[np.int64]) -> list[Neighbours]:
     outward = plane.outward()[:2]
     a = plane.points[outward]
     x, y = plane.narrowed(
-        lambda t: plane.away(a, t), lambda p: plane.nearest(p)[1] <= plane.limit, np.full(len(a), plane.unit * STEPS[1])
+        lambda t: plane.away(a, t),
+        lambda p: plane.nearest(p)[1] <= plane.limit,
+        np.full(len(a), plane.unit * STEP_LENGTHS[1]),
     )
     ends = [
         (p, q)

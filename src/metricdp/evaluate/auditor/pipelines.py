@@ -1,4 +1,4 @@
-"""Pipelines to audit: a mechanism's own ways in, and any program that reads lines and writes lines."""
+"""Pipelines to audit: a mechanism's own functions, and any program that reads lines and writes lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricdp.evaluate.auditor.auditor import Pipeline
     from metricdp.mechanism.mechanism import Mechanism
 
-TIMEOUT = 600  # seconds for one batch
+TIMEOUT_SECONDS = 600  # for one batch
 
 
 def id_pipeline(mechanism: Mechanism) -> Pipeline:
@@ -26,7 +26,7 @@ def id_pipeline(mechanism: Mechanism) -> Pipeline:
 
 
 def point_pipeline(mechanism: Mechanism, *, limit: float) -> Pipeline:
-    """Return the pipeline from points, each taken to its nearest record within ``limit``, to reports.
+    """Return the pipeline from points, each snapped to its nearest record within ``limit``, to reports.
 
     Refused if the mechanism promises nothing for points: see ``mechanism.guarantee.for_points``.
     """
@@ -43,7 +43,7 @@ def command_pipeline(command: str) -> Pipeline:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise InputError(f"the command {command!r} cannot be understood ({error}): check its quotes") from None
+        raise InputError(f"the command {command!r} cannot be parsed ({error}): check its quotes") from None
     if not words or shutil.which(words[0]) is None:
         raise InputError(
             f"there is no program {command!r}: name one that reads inputs and writes reports, line by line"
@@ -55,10 +55,12 @@ def command_pipeline(command: str) -> Pipeline:
         writer.writerows([value] if isinstance(value, str) else [repr(part) for part in value] for value in inputs)
         try:
             done = subprocess.run(
-                words, input=text.getvalue().encode(), capture_output=True, check=False, timeout=TIMEOUT
+                words, input=text.getvalue().encode(), capture_output=True, check=False, timeout=TIMEOUT_SECONDS
             )
         except subprocess.TimeoutExpired:
-            raise InputError(f"the program gave no answer within {TIMEOUT} seconds: give it smaller batches") from None
+            raise InputError(
+                f"the program gave no answer within {TIMEOUT_SECONDS} seconds: give it smaller batches"
+            ) from None
         if done.returncode != 0:
             raise InputError(f"the program refused the batch with exit code {done.returncode}")
         return _reports(done.stdout)
@@ -71,4 +73,4 @@ def _reports(written: bytes) -> list[Any]:
     try:
         return [row[0] if len(row) == 1 else tuple(row) for row in csv.reader(lines)]
     except csv.Error as error:
-        raise InputError(f"what the program wrote is not CSV ({error}): write one report per line") from None
+        raise InputError(f"the program's output is not CSV ({error}): write one report per line") from None

@@ -1,4 +1,4 @@
-"""The ground that points lie on: what is nearest, what is between and where cells end, on a sphere or in a space."""
+"""The geometry of points: nearest records, points between records and cell borders, on a sphere or in a space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from metricdp.mechanism.mechanism import Mechanism
 
-HALVINGS = 60
+N_BISECTIONS = 60  # more than the 53 bits of a double
 
 
 class Plane:
@@ -91,7 +91,7 @@ class Plane:
         ``at`` gives the points of all lines at given parameters from 0 (inside) to 1.
         """
         low, high = np.zeros(len(steps)), np.ones(len(steps))
-        for _ in range(HALVINGS):
+        for _ in range(N_BISECTIONS):
             is_wide = self.metric.elementwise(at(low), at(high)) > steps
             if not is_wide.any():
                 break

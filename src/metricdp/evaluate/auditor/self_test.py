@@ -1,4 +1,4 @@
-"""The auditor audited: it must catch every broken pipeline that ships with it, and pass the sound ones."""
+"""A test of the auditor: it must catch every broken pipeline that ships with it, and pass the sound ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Example:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.make.__name__.replace("_", "-")
 
     @property
@@ -35,7 +35,7 @@ class Example:
         return self.make.__doc__ or ""
 
     def audit(self, *, false_alarm_rate: float = SELF_TEST_RATE) -> Audit:
-        """Return what the auditor says."""
+        """Return the result of the audit."""
         setting = self.make()
         return audit_pipeline(
             setting.pipeline,
@@ -49,14 +49,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the auditor found about an example."""
+    """The auditor's verdict on an example."""
 
     example: Example
     audit: Audit
 
     @property
     def is_right(self) -> bool:
-        """Whether the auditor found what is known to be true."""
+        """Whether the verdict is the known one."""
         return self.audit.passed == self.example.is_sound
 
 

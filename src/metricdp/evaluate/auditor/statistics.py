@@ -16,9 +16,9 @@ from scipy.special import betainccinv, betaincinv
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-HALF = 0.5  # probability of the event for which `detectable` is stated
-BISECTIONS = 60
-MARGIN = 1.5  # by which more pairs of reports are drawn than are needed on average
+DETECTABLE_PROBABILITY = 0.5  # probability of the event for which `detectable` is stated
+N_BISECTIONS = 60  # more than the 53 bits of a double
+DRAW_MARGIN_FACTOR = 1.5  # pairs of reports drawn for each one needed on average
 
 
 def lower_bound(count: ArrayLike, n: int, level: float) -> NDArray[np.float64]:
@@ -86,7 +86,7 @@ def batches_needed(level: float, repeat: float) -> int:
     (82, True)
     """
     apart = max(1.0 - repeat, 1e-6)
-    return math.ceil(MARGIN * math.log(2.0 / level) * (2.0 + 2.0 * repeat) / apart**2)
+    return math.ceil(DRAW_MARGIN_FACTOR * math.log(2.0 / level) * (2.0 + 2.0 * repeat) / apart**2)
 
 
 def largest_claim(n: int, level: float) -> float:
@@ -100,16 +100,16 @@ def detectable(n: int, level: float, claim: float) -> float:
     For an event of probability 1/2 under one of the two inputs, which is about the best case: rarer events need more.
     Infinite if no excess could be proved.
     """
-    count = round(HALF * n)
+    count = round(DETECTABLE_PROBABILITY * n)
 
     def proves(excess: float) -> bool:
-        other = round(HALF * n * math.exp(-(claim + excess)))
+        other = round(DETECTABLE_PROBABILITY * n * math.exp(-(claim + excess)))
         return float(ratio_bound(count, n, other, n, level)) > claim
 
     low, high = 0.0, math.log(n) + 1.0  # beyond it the event is expected never to occur under the other
     if not proves(high):
         return math.inf
-    for _ in range(BISECTIONS):
+    for _ in range(N_BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if proves(middle) else (middle, high)
     return high

@@ -1,11 +1,10 @@
-"""`auto`: the engine whose cost is known is the measure for the one whose cost is not.
+"""`auto`: first-order steps run until they cost as much as the interior point method, whose cost is known in advance.
 
-The interior point method costs what the sizes say: some forty iterations, each a count of operations. Where that is
-little, it is taken outright, and a linear program with lazy rows after it if rounding ends it too soon. Elsewhere
-first-order steps begin, since a rough gap takes few of them and they need no factors. They hand over to the interior
-point as soon as they have cost as much as it would, or their own rate predicts that they will, so that both together
-take at most about twice the time of the better one. All costs are counts of operations, so that a problem takes the
-same way on any machine.
+The cost of the interior point method follows from the sizes: about forty iterations, each a count of operations. If it
+is cheap, it is used at once, followed by a linear program if rounding ends it too soon. Otherwise first-order steps
+begin, since a rough gap takes few of them and they need no factors. They are followed by the interior point as soon as their rate predicts that they will cost more: by then they
+have cost at most as much, so that both together take at most twice the time of the better one. All costs are counts,
+so the choice for a problem is the same on any machine.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
-OUTRIGHT = 5e9  # operations of the interior point that nobody minds: about half a second of one core
+CHEAP_OPERATIONS = 5e9  # of the interior point, up to which it is used at once: about half a second of one core
 STEP_OPERATIONS = 12.0  # of a first-order step for each pair and output, in operations of the interior point: measured
 
 
@@ -35,15 +34,15 @@ class Auto(Solver):
     name: ClassVar[str] = "auto"
 
     def bytes_beyond(self, load: Load) -> float:
-        """Return the bytes of first-order steps: the interior point looks for room before it begins."""
+        """Return the bytes of first-order steps: the interior point checks its memory before it begins."""
         return FirstOrder().bytes_beyond(load)
 
     def takes_all_at_once(self, component: Component) -> bool:
-        """Say whether the problem is too large to be taken apart."""
+        """Return whether the problem is too large to be divided into components."""
         return FirstOrder().takes_all_at_once(component)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
-        """Choose, solve, and say why."""
+        """Choose a method, record the reason, and solve."""
         context.stop.check()
         cost = interior_operations(component)
 
@@ -52,7 +51,7 @@ class Auto(Solver):
                 stage="choice", component=component.number, records=component.n, method=method, reason=reason
             )
 
-        if cost <= OUTRIGHT:
+        if cost <= CHEAP_OPERATIONS:
             say("interior", f"{cost:.1e} operations are few")
             found = Interior().run(component, incumbent, context)
             if found.ended is Ended.REACHED or context.stop.is_due:

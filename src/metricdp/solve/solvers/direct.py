@@ -1,8 +1,8 @@
 """The PMO of one component as a single linear program.
 
-By default mDP rows enter only when they are violated, and probabilities have a floor f: a row with
+By default mDP rows are added only when they are violated, and probabilities have a floor f: a row with
 f exp(epsilon d) >= 1 is then implied and never needed, and coefficients stay within what a float solver can handle. The
-floor only shapes the search: the mechanism is checked against the true rows, and the lower bound is one for the true
+floor only affects the search: the mechanism is checked against the true rows, and the lower bound is one for the true
 problem.
 """
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
 
-FLOOR = 1e-9
-TOLERANCE = 1e-10  # the least that HiGHS takes
+DEFAULT_FLOOR = 1e-9  # probability
+LP_TOLERANCE = 1e-10  # absolute; the least that HiGHS accepts
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class DirectOptions:
     algorithm
         ``simplex``, ``ipx`` or ``hipo``.
     all_rows
-        Hand all rows to the solver at once, without a floor, as the paper's comparison does.
+        Pass all rows to the solver at once, without a floor, as the paper's comparison does.
     floor, tolerance
         The least probability while solving, and the solver's feasibility tolerance.
     """
 
     algorithm: str = "simplex"
     all_rows: bool = False
-    floor: float = FLOOR
-    tolerance: float = TOLERANCE
+    floor: float = DEFAULT_FLOOR
+    tolerance: float = LP_TOLERANCE
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
@@ -67,7 +67,7 @@ class Direct(Solver):
     options_type: ClassVar[type] = DirectOptions
 
     def bytes_beyond(self, load: Load) -> float:
-        """Return the bytes of the program with its first rows: how many more come in is not known before."""
+        """Return the bytes of the program with its first rows: how many more will be added is not known."""
         return program_bytes(load)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
@@ -82,7 +82,7 @@ class Direct(Solver):
                 trace=context.trace,
             )
         except SolverError as error:
-            # what is private is known without a solver, and the bound of what was known before stands
+            # a private matrix needs no solver, and the earlier bound remains valid
             return replace(incumbent, ended=ended_by(error), reason=str(error))
         bound = lower_bound(component.costs, found.duals, cost_roundings=component.cost_roundings)
         ended = Ended.STALLED if found.is_complete else Ended.USED_UP if found.trouble else Ended.STOPPED
@@ -99,7 +99,7 @@ def program_bytes(load: Load) -> float:
 
 @dataclass(frozen=True)
 class LpOutcome:
-    """What the linear program gave: a matrix and multipliers, neither trusted."""
+    """The solution of the linear program: a matrix and multipliers, neither trusted."""
 
     Z: NDArray[np.float64]
     duals: RowDuals
@@ -122,7 +122,7 @@ def solve_lp(
     floor = 0.0 if options.all_rows else min(options.floor, 0.5 / K)
     pairs = DirectedPairs.of(prune_implied(graph, is_over=lambda: stop.is_due), epsilon, floor=floor)
     scale = float(np.ptp(costs, axis=1).max()) or 1.0
-    # a constant may leave each row without changing the optimum's place; small numbers keep their digits
+    # subtracting a constant from each row does not change the optimal matrix; small numbers keep their digits
     objective = (costs - costs.min(axis=1, keepdims=True)) / scale
     program = LinearProgram(
         objective.ravel(),
@@ -137,7 +137,7 @@ def solve_lp(
         rows.add_all(stop)
     else:  # the optimum without mDP rows needs no solver: everybody's cheapest output
         rows.add_violated(cheapest_rows(costs, floor), stop)
-    stop.check()  # a linear program without its rows is of no use
+    stop.check()  # a linear program without its rows is useless
     iterations = 0
     for found in rows.rounds(stop):
         iterations += 1
@@ -156,7 +156,7 @@ def solve_lp(
 
 
 def cheapest_rows(costs: NDArray[np.float64], floor: float = 0.0) -> NDArray[np.float64]:
-    """Return everybody's cheapest output, all others at the floor."""
+    """Return each record's cheapest output, all others at the floor."""
     n, K = costs.shape
     Z = np.full((n, K), floor)
     Z[np.arange(n), costs.argmin(axis=1)] = 1.0 - (K - 1) * floor

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
-REACH = 32.0  # a record at a larger exponent, or without a path, bounds nothing: 1e-13 may grow to 1 there
+LARGEST_EXPONENT = 32.0  # epsilon D beyond which a record bounds nothing: 1e-13 may grow to 1 there
 PATH_ROUNDING = 1.0 + 1e-12  # above the rounding of a sum of a thousand lengths: a path is never taken for too short
 
 
@@ -82,17 +82,17 @@ class Block:
         return exponents
 
     def bounds(self, z: NDArray[np.float64], floor: float) -> Bounds:
-        """Give what the attached records' rows ``z``, shape (attached, K), allow the internal ones.
+        """Return the bounds on internal entries that the attached records' rows ``z``, shape (attached, K), imply.
 
         The solver's ``z`` may be below the floor of all probabilities by its tolerance, even below zero: what has to
-        be zero nearby would be forbidden far away, too.
+        be zero nearby would then be forbidden far away as well.
         """
         n, K = self.costs.shape
         if len(self.attached) == 0:
             nobody = np.full((n, K), -1)
             return Bounds(np.zeros((n, K)), np.ones((n, K)), nobody, nobody)
-        is_near = (self.exponents < REACH)[:, :, None]
-        factor = np.exp(-np.minimum(self.exponents, REACH))[:, :, None]
+        is_near = (self.exponents < LARGEST_EXPONENT)[:, :, None]
+        factor = np.exp(-np.minimum(self.exponents, LARGEST_EXPONENT))[:, :, None]
         rows = np.maximum(z, floor)[None, :, :]
         lower, upper = np.where(is_near, factor * rows, 0.0), np.where(is_near, rows / factor, np.inf)
         from_below, from_above = lower.argmax(axis=1), upper.argmin(axis=1)
@@ -115,7 +115,7 @@ class Bounds:
 
 
 def make_blocks(component: Component, partition: Partition, stop: Stop) -> list[Block]:
-    """Give the blocks that have internal records."""
+    """Return the blocks that have internal records."""
     graph, epsilon = component.graph, component.epsilon
     is_boundary = stop.waiting_for(lambda: partition.is_boundary)  # a cover of millions of edges takes seconds
     matrix = graph.adjacency

@@ -42,7 +42,7 @@ def store(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
 
 
 def store_bounds(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
-    """Write the matrix and the proof alone: what an iteration that was broken off has found."""
+    """Write only the matrix and the proof: the results of an interrupted iteration."""
     checkpoint.save_state(run.component.number, _state(run, progress))
 
 
@@ -58,7 +58,7 @@ def _state(run: Run, progress: Progress) -> State:
 
 
 def restore(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
-    """Give the master its cuts back, and bounds as far as they can be proved; nothing happens if nothing was saved."""
+    """Restore the master's cuts, and the bounds as far as they can be proved; do nothing if nothing was saved."""
     component, master = run.component, run.master
     saved = checkpoint.load(component.number)
     if saved is None:
@@ -137,7 +137,7 @@ def _true_rows(stored: Mapping[str, NDArray[Any]], component: Component) -> RowD
 
 
 def _feasible_since(found: Any, n_blocks: int) -> dict[int, int]:
-    """Check since when blocks have been feasible, which is only shown."""
+    """Check the note on since when blocks have been feasible, which is for display only."""
     pairs = [tuple(pair) for pair in found if isinstance(pair, list)] if isinstance(found, list) else []
     if any(len(pair) != 2 or not all(isinstance(value, int) for value in pair) for pair in pairs):
         raise InputError("the note on feasible blocks must be pairs of whole numbers")

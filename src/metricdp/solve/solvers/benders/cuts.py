@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.blocks import Block, Bounds
 
 WEIGHTS = {"halo": 1.0, "optimality": 1.0, "feasibility": 0.0, "unit sum": 0.0}  # of w_l, by the kind of cut
-LARGEST_MULTIPLIER = 1e200  # times exp(64) it is still a number
+LARGEST_MULTIPLIER = 1e200  # its product with exp(64) is still finite
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class Cut:
     duals: RowDuals
 
     def value(self, Z: NDArray[np.float64]) -> float:
-        """Give the right-hand side at a matrix of all records."""
+        """Return the right-hand side at a matrix of all records."""
         return self.constant + float(self.coefficients @ Z[self.records, self.outputs])
 
 
 def cut_from_rows(kind: str, block: Block, rows: Mapping[str, Any]) -> Cut:
-    """Return the cut that multipliers from outside this process give: a worker's or a file's, of which none is trusted.
+    """Return the cut from multipliers of a worker or a file, which are not trusted.
 
     ``rows`` are arrays ``tail``, ``head``, ``output`` and ``y``, records of the component. Only rows of the block
-    count, each with the exponent that is known here, and no multiplier is negative. So the cut is a true one, whoever
-    made the multipliers.
+    count, each with the exponent that is known here, and no multiplier is negative. So the cut is valid, whatever
+    the multipliers are.
     """
     if kind not in WEIGHTS:
         raise InputError(f"unknown kind of cut {kind!r:.50}: known are {', '.join(WEIGHTS)}")
@@ -102,7 +102,7 @@ def cut_from_duals(kind: str, block: Block, duals: RowDuals) -> Cut:
 
 
 def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> RowDuals:
-    """Give the multipliers of the boundary's rows that cancel the reduced costs of entries at their bounds.
+    """Return the multipliers of the boundary's rows that cancel the reduced costs of entries at their bounds.
 
     A positive reduced cost rests on the lower bound ``z_b <= exp(s) z_i``, a negative one on ``z_i <= exp(s) z_b``.
     """
@@ -123,7 +123,7 @@ def bound_duals(block: Block, bounds: Bounds, reduced: NDArray[np.float64]) -> R
 
 
 def unit_sum_cuts(block: Block, bounds: Bounds, tolerance: float) -> list[Cut]:
-    """Give the cuts for internal records whose bounds leave no room for a row that sums to 1."""
+    """Return the cuts for internal records whose bounds leave no room for a row that sums to 1."""
     cuts = []
     for i in np.flatnonzero(bounds.lower.sum(axis=1) > 1.0 + tolerance):
         reduced = np.zeros(block.costs.shape)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Halo:
-    """The cut of a block, and the rows that its surroundings would take if they were alone."""
+    """The cut of a block, and the rows of its surroundings if they were a problem of their own."""
 
     cut: Cut
     members: NDArray[np.int64]
@@ -59,11 +59,11 @@ def solve_halo(component: Component, block: Block, options: BendersOptions, stop
 
 
 def combined(halos: list[Halo], blocks: list[Block], n: int) -> NDArray[np.float64]:
-    """Put the surroundings' rows together: each internal record from its own block, boundary records averaged."""
+    """Combine the surroundings' rows: each internal record from its own block, boundary records averaged."""
     K = halos[0].Z.shape[1]
     total, count = np.zeros((n, K)), np.zeros(n)
     for halo, block in zip(halos, blocks, strict=True):
-        # the rim knows nothing of what is beyond it: only what belongs to or touches the block is used
+        # rows at the rim ignore what is beyond it: only rows in or next to the block are used
         used = np.isin(halo.members, np.concatenate((block.internal, block.attached)))
         total[halo.members[used]] += halo.Z[used]
         count[halo.members[used]] += 1

@@ -20,7 +20,7 @@ from metricdp.solve.solvers.benders.checkpointing import restore, store, store_b
 from metricdp.solve.solvers.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.solvers.benders.master import Master
 from metricdp.solve.solvers.benders.options import BendersOptions
-from metricdp.solve.solvers.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
+from metricdp.solve.solvers.benders.subproblem import UNIT_SUM_TOLERANCE, BlockAnswer, BlockTask, solve_block
 from metricdp.solve.solvers.direct import Direct, program_bytes
 from metricdp.solve.warm import begin_run, end_run
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.master import MasterPoint, Proof
     from metricdp.solve.stop import Stop
 
-VIOLATED = 1e-9  # relative to the scale of the losses
-RAISE_PENALTY = 4.0
+VIOLATION_TOLERANCE = 1e-9  # relative to the scale of the losses
+PENALTY_FACTOR = 4.0  # by which the penalty of missed unit sums grows when no cut is new
 MASTER = -1  # in place of a block's number
-DIVIDED_FROM = 30  # records: smaller components are one small linear program
+DIVIDED_FROM_RECORDS = 30  # records: smaller components are one small linear program
 
 
 @dataclass
@@ -88,12 +88,12 @@ class Benders(Solver):
         return program_bytes(load)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
-        """Solve by blocks; as one linear program what the partition does not divide."""
+        """Solve by blocks; a component that the partition does not divide is one linear program."""
         if self.partition is None:
             return incumbent  # there was no time to divide anything
         block_of = self.partition.block_of[component.members]
         part = Partition(component.graph, block_of, self.partition.name, separator=self.options.separator)
-        if part.n_blocks == 1 or component.n < DIVIDED_FROM:
+        if part.n_blocks == 1 or component.n < DIVIDED_FROM_RECORDS:
             return Direct().run(component, incumbent, context)
         return self._by_blocks(component, part, incumbent, context)
 
@@ -117,11 +117,11 @@ class Benders(Solver):
                 if checkpoint is not None:
                     store(checkpoint, run, progress)
         except StoppedError:
-            pass  # while something was being built
+            pass  # during set-up
         except OutOfRoomError as error:
             progress.trouble, progress.is_out_of_room = str(error), True
         except InfeasibleError as error:
-            # the paper's case C3; every true problem has a solution, so this is the LP solver's word against arithmetic
+            # the paper's case C3; every true problem has a solution, so the LP solver's claim is wrong
             progress.trouble = f"the master: {error}"
         finally:
             end_run(run.name)
@@ -157,7 +157,7 @@ def _ended(progress: Progress, gap: float, stop: Stop) -> Ended:
 
 
 class Run:
-    """The master, the blocks and where the next step goes."""
+    """The master, the blocks and the position of the next step."""
 
     def __init__(
         self, component: Component, partition: Partition, options: BendersOptions, workers: Workers, stop: Stop
@@ -167,15 +167,15 @@ class Run:
         self.blocks = make_blocks(component, partition, stop)
         self.master = Master(component, partition, self.blocks, options, stop)
         self.penalty = options.penalty
-        self.is_damped = False  # the first step goes all the way
+        self.is_damped = False  # the first step uses the master's point
 
     def add_halos(self, progress: Progress, trace: Trace) -> None:
-        """Give the master its first cuts, and a first private matrix, from the blocks with their surroundings."""
+        """Compute the master's first cuts, and a first private matrix, from the blocks with their surroundings."""
 
         def make(block: Block) -> Halo | str:
             try:
                 return solve_halo(self.component, block, self.options, self.stop)
-            except SolverError as error:  # a cut less: the blocks' own problems do not need it
+            except SolverError as error:  # one cut fewer: the blocks' own problems do not need it
                 return str(error)
 
         found = self.workers.run_here(make, self.blocks, self.stop) or []
@@ -192,7 +192,7 @@ class Run:
             self.is_damped = self.options.in_out < 1.0
 
     def iterate(self, progress: Progress, gap: float, trace: Trace) -> bool:
-        """Do one iteration; give False if it had to be broken off."""
+        """Do one iteration; return False if it was interrupted."""
         begin = time.perf_counter()
         point = self._solve_master(progress, gap)
         master_seconds = time.perf_counter() - begin
@@ -214,7 +214,7 @@ class Run:
             added = self._add_cuts(point, Z, answers)
         except OutOfRoomError:
             raise
-        except SolverError as error:  # without them there is no next step, but this one may have found something
+        except SolverError as error:  # there is no next step without them, but this one may have improved the bounds
             progress.trouble = f"the master: {error}"
             is_refused = True
         n_infeasible = self._note_feasible(answers, progress)
@@ -239,7 +239,7 @@ class Run:
         return not is_refused
 
     def _solve_master(self, progress: Progress, gap: float) -> MasterPoint | None:
-        """Solve the master, whose duals raise the lower bound; give None if the LP solver gives up."""
+        """Solve the master, whose duals raise the lower bound; return None if the LP solver fails."""
 
         def is_enough(proof: Proof) -> bool:
             self.prove(proof, progress)
@@ -249,7 +249,7 @@ class Run:
             return self.master.solve(self.stop, is_enough)
         except (InfeasibleError, OutOfRoomError):
             raise
-        except SolverError as error:  # what has been proved so far stands
+        except SolverError as error:  # the bounds proved so far remain valid
             progress.trouble = f"the master: {error}"
             return None
 
@@ -264,7 +264,7 @@ class Run:
         trace.add(stage="trouble", component=self.component.number, block=block, trouble=trouble)
 
     def _step(self, point: MasterPoint, progress: Progress) -> NDArray[np.float64]:
-        """Give the boundary to ask the blocks about: between the best private one and the master's."""
+        """Return the boundary at which to solve the blocks: between the best private one and the master's."""
         Z = point.Z.copy()
         if self.is_damped and progress.Z is not None:
             boundary, step = self.master.boundary, self.options.in_out
@@ -285,8 +285,8 @@ class Run:
         )
 
     def _add_cuts(self, point: MasterPoint, Z: NDArray[np.float64], answers: list[BlockAnswer]) -> int:
-        """Add the cuts that say something new at the master's point or at the point asked about."""
-        small = VIOLATED * self.component.scale
+        """Add the cuts that are violated at the master's point or at the point of the blocks."""
+        small = VIOLATION_TOLERANCE * self.component.scale
         new, is_cut_off = [], False
         for answer in answers:
             cut = answer.cut
@@ -295,23 +295,23 @@ class Run:
             if excess > small or cut.value(Z) > self._known(answer.number, cut, Z) + small:
                 new.append(cut)
         self.master.add(new)
-        if not new and self.options.is_elastic and max(a.missed for a in answers) > FEASIBLE:
-            self.penalty *= RAISE_PENALTY
+        if not new and self.options.is_elastic and max(a.missed for a in answers) > UNIT_SUM_TOLERANCE:
+            self.penalty *= PENALTY_FACTOR
         self.is_damped = self.options.in_out < 1.0 and is_cut_off
         return len(new)
 
     def _known(self, block: int, cut: Cut, Z: NDArray[np.float64]) -> float:
-        """Give what the master's cuts already say of a block at ``Z``."""
+        """Return the bound on a block at ``Z`` from the master's present cuts."""
         if not cut.weight:
             return 0.0
         alone = float(self.blocks[block].costs.min(axis=1).sum())
         return max((c.value(Z) for c in self.master.cuts if c.weight and c.block == block), default=alone)
 
     def _note_feasible(self, answers: list[BlockAnswer], progress: Progress) -> int:
-        """Note since when each block has been feasible; give the number of those that are not."""
+        """Note since when each block has been feasible; return the number of those that are not."""
         count = 0
         for answer in answers:
-            if answer.missed > FEASIBLE:
+            if answer.missed > UNIT_SUM_TOLERANCE:
                 count += 1
                 progress.feasible_since.pop(answer.number, None)
             else:

@@ -65,7 +65,7 @@ class Master:
         self.scale = component.scale
         costs = component.costs[self.boundary]
         self.offset = costs.min(axis=1, keepdims=True) if self.n else np.zeros((0, 1))
-        # a block's loss is at least what its records would have alone
+        # a block's loss is at least that of its records without privacy
         alone = np.array([block.costs.min(axis=1).sum() for block in blocks]) / self.scale
         # and never more than twice its dearest rows: a boxed variable, so that the solver cannot claim "unbounded"
         dearest = np.array([block.costs.max(axis=1).sum() for block in blocks]) / self.scale
@@ -76,7 +76,7 @@ class Master:
             np.concatenate((np.ones(size), 2.0 * dearest + 1.0)),
             tolerance=options.tolerance,
         )
-        self.program.be_impatient()
+        self.program.limit_hot_starts()
         variables = unit_sums(self.program, self.n, self.K)
         self.rows = LazyRows(self.program, self._boundary_rows(stop), variables, options.tolerance)
         self.cuts: list[Cut] = []
@@ -86,7 +86,7 @@ class Master:
             self.rows.add_all(stop)
 
     def _boundary_rows(self, stop: Stop) -> DirectedPairs:
-        """Give the rows among boundary records: their edges, and paths as the options say."""
+        """Return the rows among boundary records: their edges, and paths as the options say."""
         graph, epsilon = self.component.graph, self.component.epsilon
         direct = graph.subgraph(self.boundary)
         shortest = {tuple(pair): d for pair, d in zip(direct.pairs.tolist(), direct.distances.tolist(), strict=True)}
@@ -119,7 +119,7 @@ class Master:
         return block.attached, self.component.graph.subgraph(members).path_distances(place)[:, place]
 
     def add(self, cuts: list[Cut]) -> None:
-        """Add cuts; coefficients that the LP solver would drop are given away on the safe side."""
+        """Add cuts; coefficients that the LP solver would drop are moved into the constant, on the safe side."""
         columns, values, starts, lower, factors = [], [], [], [], []
         length = 0
         for cut in cuts:
@@ -147,7 +147,7 @@ class Master:
                 np.concatenate(columns).astype(np.int32),
                 np.concatenate(values),
             )
-            self.cuts += cuts  # those that the solver took
+            self.cuts += cuts  # those that the solver accepted
             self._cut_rows += range(self.program.n_rows - len(cuts), self.program.n_rows)
             self._cut_factors += factors
 
@@ -194,9 +194,9 @@ class Master:
 
 
 def _row_scale(row: NDArray[np.float64]) -> float:
-    """Give a power of 2 that brings a row's coefficients around 1.
+    """Return a power of 2 that brings a row's coefficients around 1.
 
-    The solver scales the model it starts with, not rows that come later: unscaled cuts made hot starts stall.
+    The solver scales the initial model, not rows that are added later: unscaled cuts made hot starts stall.
     """
     size = np.abs(row[row != 0])
     if size.size == 0:

@@ -25,21 +25,21 @@ class BendersOptions:
     separator
         ``"one-sided"``: the boundary is a small vertex cover of the cut edges; ``"two-sided"``: the paper's definition.
     lazy_rows
-        mDP rows of the master enter when they are violated, otherwise all at once.
+        Whether mDP rows of the master are added when they are violated, otherwise all at once.
     path_rows
         ``"lazy"`` (among the records around a block), ``"initial"`` (the paper's initial cuts: all boundary pairs), or
         ``"none"``.
     is_elastic
-        Subproblems may miss their unit sums at a penalty, so that one kind of cut does the work of the paper's
+        Whether subproblems may miss their unit sums at a penalty, so that one kind of cut replaces the paper's
         feasibility and optimality cuts. Otherwise feasibility cuts come from rays.
     unit_sum_rounds
         How often in an iteration to add unit-sum cuts, necessary conditions on the boundary that need no LP; 0: never.
     halo_cuts
-        Each block is first solved together with its surroundings; the duals make the first cut.
+        Whether each block is first solved together with its surroundings, whose duals give the first cut.
     in_out
         How far to step from the best private boundary towards the master's, in (0, 1]; 1 is the plain method.
     repair_always
-        An upper bound by repair in every iteration; otherwise only when all subproblems are feasible, as in the paper.
+        Whether repair gives an upper bound in every iteration; otherwise only when all subproblems are feasible.
     penalty
         Of a missed unit of probability, in units of the largest difference of losses.
     floor
@@ -98,7 +98,7 @@ class BendersOptions:
         )
 
     def with_floor_for(self, component: Component, gap: float) -> Self:
-        """Give the same options with a floor that costs at most a tenth of ``gap``, if none was chosen."""
+        """Return the same options with a floor that costs at most a tenth of ``gap``, if none was chosen."""
         if self.floor is not None:
             return self
         # mass f on every output costs f times the sum of all losses; the loss is at least that of the cheapest outputs
@@ -107,7 +107,7 @@ class BendersOptions:
         return replace(self, floor=min(max(wanted, SMALLEST_FLOOR), LARGEST_FLOOR))
 
     def without(self, acceleration: str) -> Self:
-        """Give the same options with one acceleration switched off, for the ablation."""
+        """Return the same options with one acceleration switched off, for the ablation."""
         off = {
             "one-sided separator": {"separator": "two-sided"},
             "lazy master rows": {"lazy_rows": False},

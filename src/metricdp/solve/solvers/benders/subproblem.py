@@ -1,4 +1,4 @@
-"""The problem of one block given the boundary: a small LP that is kept warm between iterations."""
+"""The problem of one block for a given boundary: a small LP that is kept warm between iterations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.benders.blocks import Block, Bounds
     from metricdp.solve.stop import Stop
 
-FEASIBLE = 1e-7  # unit sums missed by less count as met
+UNIT_SUM_TOLERANCE = 1e-7  # probability; unit sums missed by less count as met
 ANOTHER_ALGORITHM = "ipx"
 KINDS = ("optimality", "feasibility")
 
@@ -34,7 +34,7 @@ KINDS = ("optimality", "feasibility")
 class BlockTask:
     """Everything a worker needs: the block itself, so that it can be rebuilt anywhere, and the boundary's rows.
 
-    ``run`` and the block's number name its model: a worker that has seen it before goes on with its warm model.
+    ``run`` and the block's number name its model: a worker that has solved it before continues with its warm model.
     ``seconds`` are those left until the run's deadline.
     """
 
@@ -53,7 +53,7 @@ class BlockTask:
 class BlockAnswer:
     """Internal rows, how much of the unit sums they miss, and the cut that the multipliers give.
 
-    ``trouble`` says what the LP solver failed at if it took another algorithm.
+    ``trouble`` is the LP solver's error if another algorithm was needed.
     """
 
     number: int
@@ -64,7 +64,7 @@ class BlockAnswer:
 
     @classmethod
     def of(cls, task: BlockTask, answer: dict[str, Any]) -> BlockAnswer:
-        """Check what `solve_block` answered, maybe elsewhere, and make the cut here: nothing of it is trusted."""
+        """Check an answer of `solve_block`, which is not trusted, and make the cut from it."""
         block = task.block
         Z = array_of(answer, "Z", np.float64, block.costs.shape, low=0.0)
         kind = text_of(answer, "kind")
@@ -119,9 +119,9 @@ class BlockModel:
             self.program.set_costs(np.concatenate((costs, np.full(2 * self.n, slack))))
             found = self.rows.solve(stop)
             if not found.is_optimal:
-                raise StoppedError(f"block {block.number} was broken off")
+                raise StoppedError(f"block {block.number} was interrupted")
             missed = float(found.solution.x[size:].sum())
-            if task.is_elastic or is_ray or missed <= FEASIBLE:
+            if task.is_elastic or is_ray or missed <= UNIT_SUM_TOLERANCE:
                 break
             is_ray = True  # the paper's case C1: a ray of the dual, found as the dual of the least missed sum
         reduced = (np.zeros((self.n, self.K)) if is_ray else self.objective) - found.solution.row_dual[: self.n, None]
@@ -139,7 +139,7 @@ class BlockModel:
 
 
 def _rows(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: RowDuals) -> RowDuals:
-    """Return internal rows' multipliers as they are, and boundary rows' from the reduced costs that they leave."""
+    """Return the internal rows' multipliers, and the boundary rows' from the remaining reduced costs."""
     block = task.block
     np.add.at(reduced, (duals.tail, duals.output), duals.y)
     np.add.at(reduced, (duals.head, duals.output), -np.exp(duals.exponent) * duals.y)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from metricdp.errors import InputError
 from metricdp.solve.answers import array_of
 from metricdp.solve.checkpoint import State
-from metricdp.solve.solvers.columns.pool import NEGLIGIBLE
+from metricdp.solve.solvers.columns.pool import NEGLIGIBLE_ENTRY
 from metricdp.solve.solvers.columns.pricing import ConeDuals
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def store(checkpoint: Checkpoint, run: Any, progress: Any, known: int) -> None:
 
 
 def restore(checkpoint: Checkpoint, run: Any, progress: Any) -> bool:
-    """Give the run its columns and dual back, and bounds as far as they can be proved; False if nothing was saved."""
+    """Restore columns, dual, and the bounds as far as they can be proved; return False if nothing was saved."""
     saved = checkpoint.load(run.component.number)
     if saved is None or not saved.steps:
         return False
@@ -67,10 +67,10 @@ def _columns(step: Stored, n: int, n_outputs: int) -> tuple[csr_array, Any]:
     """Check the columns of one iteration: a sparse matrix is only as sound as its three arrays."""
     outputs = array_of(step.arrays, "outputs", np.int64, (None,), low=0, high=n_outputs - 1)
     indices = array_of(step.arrays, "indices", np.int64, (None,), low=0, high=n - 1)
-    data = array_of(step.arrays, "data", np.float64, indices.shape, low=NEGLIGIBLE, high=1.0)
+    data = array_of(step.arrays, "data", np.float64, indices.shape, low=NEGLIGIBLE_ENTRY, high=1.0)
     indptr = array_of(step.arrays, "indptr", np.int64, (len(outputs) + 1,), low=0, high=len(indices))
     if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise InputError("indptr must rise from 0 to the number of entries")
+        raise InputError("indptr must rise from 0 to the number of entries: solve again")
     columns = csr_array((data, indices, indptr), shape=(len(outputs), n))
     columns.sum_duplicates()
     return columns, outputs

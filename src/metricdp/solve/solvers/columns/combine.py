@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def best_combination(problem: Problem, Z: NDArray[np.float64], *, time_limit: float | None = None) -> Mechanism:
-    """Give the certified mechanism that combines the columns of ``Z`` and kernels best; at least as good as repair."""
+    """Return the certified best combination of the columns of ``Z`` and kernels; at least as good as repair."""
     mixed = Mechanism.from_matrix(problem, Z, solver="repair")
     group, graph = problem.graph.merged()
     first = np.unique(group, return_index=True)[1]

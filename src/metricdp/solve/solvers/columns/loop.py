@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Trace
     from metricdp.solve.stop import Stop
 
-FIRST_RADIUS = 0.02  # of the mean unit-sum dual
-NEAR_RADIUS = 0.005  # around duals that another solver found
-GROW, SHRINK = 1.5, 0.5
-PURE_EVERY = 3  # rounds between masters without slack, which cost the most and give upper bounds only
-LITTLE_SLACK = 1e-2
-UNUSED_ROUNDS = 7
-IMPROVES = 1e-12  # relative to the scale: a reduced cost below minus this is an improvement
+FIRST_RADIUS_SHARE = 0.02  # of the mean unit-sum dual
+NEAR_RADIUS_SHARE = 0.005  # the same around duals from another solver
+GROW_FACTOR, SHRINK_FACTOR = 1.5, 0.5  # of the box, after a better bound and otherwise
+PURE_EVERY = 3  # rounds between masters without slack, which are the most expensive and only give upper bounds
+NEGLIGIBLE_SLACK = 1e-2  # mass in all slack columns together
+UNUSED_ROUNDS = 7  # without weight, after which a column may be dropped
+IMPROVEMENT_TOLERANCE = 1e-12  # of the losses' scale: a reduced cost below minus this is an improvement
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Progress:
 class Columns(Solver):
     """Column generation.
 
-    It starts from pieces of the component that are solved apart, or around the unit-sum duals of another solver; and
-    from the columns of what that solver found.
+    It starts from separately solved pieces of the component, or around the unit-sum duals of another solver, and
+    from the columns of that solver's matrix.
     """
 
     name: ClassVar[str] = "columns"
@@ -117,10 +117,10 @@ class Columns(Solver):
                 if checkpoint is not None and not is_over:
                     store(checkpoint, run, progress, known)
                 run.purge_if_crowded()
-        except SolverError as trouble:  # what was found so far is private and its gap is known
+        except SolverError as trouble:  # the best matrix so far is private and its gap is known
             error = trouble
         except StoppedError:
-            pass  # while something was being built
+            pass  # during set-up
         finally:
             end_run(run.name)
         return Incumbent(
@@ -159,7 +159,7 @@ class Kernel(Solver):
         except SolverError as trouble:
             error = None if stop.is_due else trouble
         except StoppedError:
-            pass  # while something was being built
+            pass  # during set-up
         finally:
             end_run(run.name)
         ended = run.ended(progress, context.gap, error)
@@ -187,7 +187,7 @@ class ColumnRun:
         self.radius = np.zeros(component.n)
         self.last_pure = np.zeros(0)
         self.masters: list[ColumnMaster] = []
-        self.raw = np.zeros(component.costs.shape)  # what was to be repaired last
+        self.raw = np.zeros(component.costs.shape)  # the last matrix before its repair
 
     def ended(self, progress: Progress, gap: float, error: SolverError | None) -> Ended:
         """Return why the run ended; ``error`` is what broke down."""
@@ -198,7 +198,7 @@ class ColumnRun:
         return Ended.STOPPED if self.stop.is_due else Ended.USED_UP
 
     def build_master(self, progress: Progress) -> None:
-        """Fill the pool with kernels and the like, and with the columns of the best mechanism so far."""
+        """Fill the pool with kernels, plateaus and the columns of the best mechanism so far."""
         self.pool.add(starting_columns(self.component, self.stop))
         if progress.Z is not None:
             self.add_mechanism(progress.Z)
@@ -206,7 +206,7 @@ class ColumnRun:
         self.build_programs()
 
     def best_mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the best mechanism of kernels and the like, and its unit-sum duals."""
+        """Return the best mixture of kernels and plateaus, and its unit-sum duals."""
         self.pool.add(starting_columns(self.component, self.stop))
         self.stop.check()
         point = ColumnMaster(self.pool, self.scale, has_slack=False).solve(self.stop)
@@ -239,7 +239,7 @@ class ColumnRun:
                 self.build_master(progress)
                 self.price(y, progress)
                 progress.y = y
-                self.radius[:] = FIRST_RADIUS * np.abs(y).mean()
+                self.radius[:] = FIRST_RADIUS_SHARE * np.abs(y).mean()
                 return
         self.build_master(progress)
         progress.y = self.component.costs.min(axis=1)
@@ -250,10 +250,10 @@ class ColumnRun:
         self.build_master(progress)
         self.price(centre, progress)
         progress.y = centre
-        self.radius[:] = NEAR_RADIUS * np.abs(centre).mean()
+        self.radius[:] = NEAR_RADIUS_SHARE * np.abs(centre).mean()
 
     def iterate(self, progress: Progress, trace: Trace) -> bool:
-        """Do one round; give False if it had to be broken off or nothing improves."""
+        """Do one round; return False if it was interrupted or nothing improves."""
         begin = time.perf_counter()
         centre = self.component.costs.min(axis=1) if progress.y is None else progress.y
         point = self.box.solve(self.stop, centre=centre, radius=self.radius)
@@ -271,16 +271,16 @@ class ColumnRun:
         at_edge = np.abs(np.abs(y - centre) - self.radius) <= 1e-9 * self.scale
         if is_better:
             progress.y = y
-            self.radius = np.where(at_edge, GROW * self.radius, self.radius)
+            self.radius = np.where(at_edge, GROW_FACTOR * self.radius, self.radius)
         else:
-            self.radius = SHRINK * self.radius
+            self.radius = SHRINK_FACTOR * self.radius
         progress.round += 1
         begin = time.perf_counter()
         self.pool.note_use(point.x, self.last_pure)
         if progress.round % PURE_EVERY == 0:
             point = self.pure.solve(self.stop)
             self.last_pure = point.x
-        if point.is_optimal and point.slack < LITTLE_SLACK:
+        if point.is_optimal and point.slack < NEGLIGIBLE_SLACK:
             self.try_mechanism(self.pool.mechanism(point.x), progress)
         pure_seconds = time.perf_counter() - begin
         trace.add(
@@ -302,7 +302,7 @@ class ColumnRun:
         if answers is None:
             return None
         self.prove(ConeDuals.of(answers), progress)
-        good = [a for a in answers if a.price < -IMPROVES * self.scale]
+        good = [a for a in answers if a.price < -IMPROVEMENT_TOLERANCE * self.scale]
         if good:
             places = self.pool.add(np.array([a.column for a in good]), np.array([a.output for a in good]))
             for master in self.masters:
@@ -317,7 +317,7 @@ class ColumnRun:
             progress.lower_bound, progress.proof = bound, proof
 
     def purge_if_crowded(self) -> None:
-        """Drop columns that have long been without weight, and make the masters anew."""
+        """Drop columns that have long been without weight, and rebuild the masters."""
         if len(self.pool) > self.options.crowded * self.component.n + self.component.n_outputs:
             self.pool.purge(UNUSED_ROUNDS)
             self.last_pure = np.zeros(0)
@@ -337,7 +337,7 @@ class ColumnRun:
             progress.upper_bound, progress.Z = loss, Z
 
     def figures(self, progress: Progress) -> dict[str, float]:
-        """Give what the trace shows of the bounds."""
+        """Return the bounds for the trace."""
         return {
             "lower_bound": progress.best_bound,
             "upper_bound": progress.upper_bound,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.columns.pool import ColumnPool
     from metricdp.solve.stop import Stop
 
-TOLERANCE = 1e-9
+LP_TOLERANCE = 1e-9  # of the LP solver, absolute
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class MasterPoint:
 
 
 class ColumnMaster:
-    """One LP that grows by columns, with slack or without; it goes on from its last point."""
+    """One LP that grows by columns, with slack or without; it continues from its last point."""
 
     def __init__(self, pool: ColumnPool, scale: float, *, has_slack: bool) -> None:
         self.pool, self.scale = pool, scale
         n = pool.component.n
         self.n = n
         cost = np.concatenate((np.full(n, 1.0), np.zeros(n), pool.costs / scale))
-        # bounded, or a centre that some column shows to be too high would make the LP unbounded
+        # bounded; otherwise a centre that some column shows to be too high would make the LP unbounded
         slack = np.full(2 * n, 1.0 if has_slack else 0.0)
         upper = np.concatenate((slack, np.full(len(pool), np.inf)))
-        self.program = LinearProgram(cost, np.zeros(len(cost)), upper, tolerance=TOLERANCE, is_primal=True)
-        self.program.be_impatient()
+        self.program = LinearProgram(cost, np.zeros(len(cost)), upper, tolerance=LP_TOLERANCE, is_primal=True)
+        self.program.limit_hot_starts()
         matrix = csr_array(hstack((eye_array(n), -eye_array(n), pool.V.T)))
         self.program.add_rows(np.ones(n), np.ones(n), matrix.indptr[:-1], matrix.indices, matrix.data)
 

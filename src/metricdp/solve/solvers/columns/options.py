@@ -14,10 +14,10 @@ class ColumnOptions:
     Parameters
     ----------
     patches
-        Whether to start from overlapping pieces of the problem that are solved apart: their unit-sum duals are a centre
+        Whether to start from overlapping, separately solved pieces of the problem: their unit-sum duals are a centre
         to stabilise around, their rows a first mechanism.
     records_per_patch
-        How many records a piece has before it is widened by its neighbours.
+        How many records a piece has before it is extended by its neighbours.
     crowded
         Columns per record beyond which the pool is purged of those that have long been without weight.
     max_rounds

@@ -1,4 +1,4 @@
-"""A start from overlapping patches: pieces of the component, each widened by its neighbours and solved alone.
+"""A start from overlapping patches: pieces of the component, each extended by its neighbours and solved alone.
 
 Away from its rim a patch's solution is nearly that of the whole problem. Its rows give a first mechanism; its unit-sum
 duals, put together, give a centre at which pricing already yields a bound within about a percent at strong privacy.
@@ -25,7 +25,7 @@ PATCH_LP = DirectOptions(floor=1e-7, tolerance=1e-9)
 
 @dataclass(frozen=True)
 class Patch:
-    """What a piece found for its own records."""
+    """The result of a piece for its own records."""
 
     own: NDArray[np.int64]
     rows: NDArray[np.float64]
@@ -33,7 +33,7 @@ class Patch:
 
 
 def patch_members(component: Component, own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give a piece's records with their neighbours."""
+    """Return a piece's records with their neighbours."""
     matrix = component.graph.adjacency
     near = [matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]] for i in own]
     return np.unique(np.concatenate((own, *near)).astype(np.int64))

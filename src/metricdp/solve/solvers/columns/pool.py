@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.component import Component
 
-NEGLIGIBLE = 1e-9  # entries below are left out of the master: the LP solver would drop them without a word
+NEGLIGIBLE_ENTRY = 1e-9  # smaller entries are left out of the master: the LP solver would drop them silently
 
 
 class ColumnPool:
@@ -31,12 +31,12 @@ class ColumnPool:
     def add(
         self, columns: NDArray[np.float64] | csr_array, outputs: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Add columns, attached to ``outputs`` or to the cheapest one each; give the places of the new ones."""
+        """Add columns, attached to ``outputs`` or to the cheapest one each; return the places of the new ones."""
         scaled = csr_array(columns)
         peaks = np.asarray(scaled.max(axis=1).todense()).ravel()
         keep = np.flatnonzero(peaks > 0)
         scaled = csr_array(scaled[keep].multiply(1.0 / peaks[keep, None]))
-        scaled.data[scaled.data < NEGLIGIBLE] = 0.0
+        scaled.data[scaled.data < NEGLIGIBLE_ENTRY] = 0.0
         scaled.eliminate_zeros()
         prices = scaled @ self.component.costs
         chosen = prices.argmin(axis=1) if outputs is None else outputs[keep]
@@ -48,7 +48,7 @@ class ColumnPool:
         return np.arange(first, len(self))
 
     def mechanism(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the matrix ``Z[:, k] = sum of x_j v_j over the columns of output k``."""
+        """Return the matrix ``Z[:, k] = sum of x_j v_j over the columns of output k``."""
         used = np.flatnonzero(x > 0)
         weights = csr_array((x[used], (used, self.outputs[used])), shape=(len(self), self.component.n_outputs))
         return np.ascontiguousarray((self.V.T @ weights).toarray())

@@ -1,7 +1,7 @@
 """Pricing: the best new column for one output at given unit-sum duals.
 
 For output k and duals y: minimise ``(c_k - y) . v`` over members v of the cone with entries at most 1, a linear program
-with n variables and two per row, whose rows enter when they are violated. Its duals are multipliers of mDP rows of
+with n variables and two per row, whose rows are added when they are violated. Its duals are multipliers of mDP rows of
 output k; those of all outputs together give the rigorous lower bound of `bounds.py`, which is at least the classic
 bound ``sum y + sum_k min(0, price_k)``.
 """
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.stop import Stop
 
-LARGEST_GROWTH = 1e9  # a row with a larger factor binds on nothing that the master could see
-TOLERANCE = 1e-9
+LARGEST_GROWTH = 1e9  # a row with a larger factor binds only on entries below the master's resolution
+LP_TOLERANCE = 1e-9  # of the LP solver, absolute
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ConeDuals:
 
     @classmethod
     def of(cls, answers: list[PriceAnswer]) -> ConeDuals:
-        """Put the outputs' multipliers together."""
+        """Combine the outputs' multipliers."""
         return cls(
             np.concatenate([answer.rows for answer in answers]),
             np.concatenate([np.full(len(answer.rows), answer.output) for answer in answers]),
@@ -51,7 +51,7 @@ class ConeDuals:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], cone: DirectedPairs, n_outputs: int) -> ConeDuals:
-        """Check multipliers that were stored."""
+        """Return stored multipliers after checking them."""
         rows = array_of(stored, "rows", np.int64, (None,), low=0, high=len(cone) - 1)
         return cls(
             rows,
@@ -65,12 +65,12 @@ class ConeDuals:
         return RowDuals(cone.tail[rows], cone.head[rows], self.outputs, cone.exponent[rows], self.y)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what to store."""
+        """Return the arrays to store."""
         return {"rows": self.rows, "outputs": self.outputs, "y": self.y}
 
 
 def cone_of(component: Component) -> DirectedPairs:
-    """Return the rows of a component's cone, without those that bind on nothing."""
+    """Return the rows of a component's cone, without those that cannot bind."""
     return DirectedPairs.of(component.graph, component.epsilon, largest=LARGEST_GROWTH)
 
 
@@ -114,7 +114,7 @@ class PriceAnswer:
 
     @classmethod
     def of(cls, task: PriceTask, answer: dict[str, Any]) -> PriceAnswer:
-        """Check what `price_output` answered, maybe elsewhere; the reduced cost is computed here."""
+        """Check an answer of `price_output`, which is not trusted; the reduced cost is computed here."""
         column = array_of(answer, "column", np.float64, task.objective.shape, low=0.0, high=1.0)
         rows = array_of(answer, "rows", np.int64, (None,), low=0, high=len(task.cone) - 1)
         y = array_of(answer, "y", np.float64, rows.shape)
@@ -126,15 +126,15 @@ class PriceModel:
 
     def __init__(self, task: PriceTask) -> None:
         n = len(task.objective)
-        self.program = LinearProgram(task.objective, np.zeros(n), np.ones(n), tolerance=TOLERANCE)
-        self.rows = LazyRows(self.program, task.cone, np.arange(n)[:, None], TOLERANCE)
+        self.program = LinearProgram(task.objective, np.zeros(n), np.ones(n), tolerance=LP_TOLERANCE)
+        self.rows = LazyRows(self.program, task.cone, np.arange(n)[:, None], LP_TOLERANCE)
 
     def solve(self, task: PriceTask, stop: Stop) -> dict[str, Any]:
         """Price at the task's objective; the answer is made of arrays only."""
         self.program.set_costs(task.objective)
         found = self.rows.solve(stop)
         if not found.is_optimal:
-            raise StoppedError(f"the price of output {task.output} was broken off")
+            raise StoppedError(f"the pricing of output {task.output} was interrupted")
         rows, _, y = self.rows.multipliers(found.solution.row_dual, task.scale)
         return {"column": np.minimum(found.Z[:, 0], 1.0), "rows": rows, "y": y}
 

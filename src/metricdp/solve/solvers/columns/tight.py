@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
 
 
-UP_TO = 1_000  # records: the systems are dense
+MAX_RECORDS = 1_000  # the systems are dense
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class _Tight:
 
 
 def _tight(component: Component) -> _Tight | None:
-    if component.n > UP_TO or len(np.unique(component.costs.argmin(axis=1))) < component.n:
+    if component.n > MAX_RECORDS or len(np.unique(component.costs.argmin(axis=1))) < component.n:
         return None
     kernels = np.exp(-component.epsilon * component.graph.path_distances(np.arange(component.n)))
     costs = kernels.T @ component.costs
     try:
         weights = np.linalg.solve(kernels, np.ones(component.n))
         duals = np.linalg.solve(kernels.T, costs.min(axis=1))
-    except np.linalg.LinAlgError:  # records so near that their kernels agree
+    except np.linalg.LinAlgError:  # records so close that their kernels coincide
         return None
     if not (np.isfinite(duals).all() and (weights >= 0.0).all()):
         return None
@@ -47,7 +47,7 @@ def _tight(component: Component) -> _Tight | None:
 
 
 def tight_mechanism(component: Component) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Give the matrix and its unit-sum duals, neither to be trusted.
+    """Return the matrix and its unit-sum duals, neither to be trusted.
 
     It is the best mixture of kernels where each record has an output of its own; None where some share one, so that
     another mixture is better, and where there is no such mechanism.

@@ -25,7 +25,7 @@ OWN_ROUNDINGS = 8.0  # of each term: the multiplier's products, and the margin's
 
 
 def certified_bound(iteration: Iteration) -> float:
-    """Give a number that is never above the optimum of the whole component."""
+    """Return a number that is never above the optimum of the whole component."""
     net = iteration.network
     least = np.empty(net.n)
     arguments = (*_problem_of(iteration), net.component.cost_roundings + OWN_ROUNDINGS, least)
@@ -37,7 +37,7 @@ def certified_bound(iteration: Iteration) -> float:
 
 
 def _problem_of(iteration: Iteration) -> tuple[Any, ...]:
-    """Give what the kernels below need of the network and the multipliers."""
+    """Return what the kernels below need of the network and the multipliers."""
     net = iteration.network
     return (
         net.component.costs,
@@ -54,7 +54,7 @@ def _problem_of(iteration: Iteration) -> tuple[Any, ...]:
 
 
 def unit_duals(iteration: Iteration) -> NDArray[np.float64]:
-    """Give each record's reduced cost, averaged with its row: nearer to the unit sums' duals than the least one."""
+    """Return each record's reduced cost, averaged with its row: nearer to the unit sums' duals than the least one."""
     net = iteration.network
     reduced = np.zeros((net.n, net.K))
     _reduced_costs(_problem_of(iteration), reduced)
@@ -145,7 +145,7 @@ def _reduced_costs(problem: Any, reduced: NDArray[np.float64]) -> None:
 
 
 def most_violated(iteration: Iteration, at_most: int, tolerance: float) -> NDArray[np.int64]:
-    """Give the pairs, not yet among the edges, whose rows are violated most by the current rows; as positions."""
+    """Return the pairs, not yet among the edges, whose rows are violated most by the current rows; as positions."""
     net = iteration.network
     graph, epsilon = net.component.graph, net.component.epsilon
     excess = np.zeros(graph.n_pairs, dtype=np.float32)

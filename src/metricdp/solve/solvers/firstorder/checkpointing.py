@@ -57,7 +57,7 @@ def store(checkpoint: Checkpoint, iteration: Iteration, progress: Progress) -> N
 
 
 def restore(checkpoint: Checkpoint, iteration: Iteration, progress: Progress) -> bool:
-    """Give the iteration its point back, and bounds as far as they can be proved again; False if nothing was saved."""
+    """Restore the point, and the bounds as far as they can be proved again; return False if nothing was saved."""
     component = iteration.network.component
     saved = checkpoint.load(component.number)
     if saved is None or not saved.steps:

@@ -146,7 +146,7 @@ class Iteration:
 
 
 def bits_of(tiles: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """Give a bit for each tile of each row: whether anything in it differs from zero."""
+    """Return a bit for each tile of each row: whether anything in it differs from zero."""
     bits = np.zeros((tiles.shape[1], -(-len(tiles) // BITS)), dtype=np.uint64)
     for t, tile in enumerate(tiles):
         bits[:, t // BITS] |= tile.any(axis=1).astype(np.uint64) << np.uint64(t % BITS)

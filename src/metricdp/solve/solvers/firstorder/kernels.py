@@ -49,7 +49,7 @@ LOWEST = np.float32(-3e38)
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _threshold(v: Floats, tiles: int, largest: float, guess: float) -> np.float32:
-    """Give theta with ``sum max(v - theta, 0) = 1`` by Newton's method, which ends after finitely many steps."""
+    """Return theta with ``sum max(v - theta, 0) = 1`` by Newton's method, which ends after finitely many steps."""
     # the sum is at most 1 above the first bound and at least 1 below the second, so some entry is always above theta
     theta = min(max(np.float32(guess), largest - ONE), largest - ONE / np.float32(tiles * WIDTH))
     for _ in range(NEWTON_STEPS):
@@ -285,5 +285,5 @@ def step_edges(*arguments: Any, is_large: bool) -> None:
 
 
 def n_tasks(rows: int) -> int:
-    """Give how many tasks ``rows`` rows make: as many on any machine."""
+    """Return how many tasks ``rows`` rows make: as many on any machine."""
     return -(-rows // ROWS_PER_TASK)

@@ -94,7 +94,7 @@ class FirstOrder(Solver):
         return iteration_bytes(load.sizes, load.edges)
 
     def takes_all_at_once(self, component: Component) -> bool:
-        """Say whether the problem is too large to be taken apart: no part of its graph is copied then."""
+        """Return whether the problem is too large to be taken apart: no part of its graph is copied then."""
         return component.graph.n_pairs * component.n_outputs > TAKEN_APART_UP_TO
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
@@ -357,7 +357,7 @@ def _times(first: float, factor: float, steps: int) -> int:
 
 
 def _weight(exponent: NDArray[np.float64]) -> float:
-    """Give the primal weight: rows move less where privacy is strong."""
+    """Return the primal weight: rows move less where privacy is strong."""
     if len(exponent) == 0:
         return WEIGHTS[0]
     return float(np.clip(1.0 / np.median(exponent), *WEIGHTS))

@@ -90,13 +90,13 @@ class Network:
         self.sigma = (SAFETY * stiffness / sides).astype(np.float32)
 
     def tiled(self, matrix: NDArray[np.float64], padding: float, kind: type = np.float32) -> NDArray[np.float32]:
-        """Give a matrix of records and outputs in tiles, renumbered."""
+        """Return a matrix of records and outputs in tiles, renumbered."""
         padded = np.full((self.n, self.tiles * WIDTH), padding, dtype=kind)
         padded[:, : self.K] = matrix[np.ix_(self.order, self.outputs)]
         return np.ascontiguousarray(padded.reshape(self.n, self.tiles, WIDTH).transpose(1, 0, 2))
 
     def untiled(self, tiles: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Give tiles as a matrix of records and outputs."""
+        """Return tiles as a matrix of records and outputs."""
         rows = tiles.transpose(1, 0, 2).reshape(self.n, -1)[:, : self.K]
         matrix = np.empty((self.n, self.K))
         matrix[np.ix_(self.order, self.outputs)] = rows

@@ -29,7 +29,7 @@ class _Tiles(Vectors):
         return self.where(">", self.size(x), tiny, x, self.zero)
 
     def halpern(self, new: Any, old: Any, anchor: Any, share: Any, tiny: Any) -> tuple[Any, Any, Any, Any]:
-        """Give the squared change, the reflected point, what stays of it beside the anchor, and the anchor.
+        """Return the squared change, the reflected point, what stays of it beside the anchor, and the anchor.
 
         With share 0 the new point stays and becomes the anchor.
         """
@@ -65,7 +65,7 @@ def add_parts(typing: Any, v: Any, at: Any, Y: Any, y_at: Any, up: Any, down: An
 
 @intrinsic
 def lowest_bit(typing: Any, word: Any) -> Any:  # noqa: ARG001
-    """Give the position of the lowest bit that is set in a word that is not 0."""
+    """Return the position of the lowest bit that is set in a word that is not 0."""
     signature = types.intp(types.uint64)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:  # noqa: ARG001
@@ -107,7 +107,7 @@ def step_back(typing: Any, v: Any, at: Any, Z: Any, z_at: Any, size: Any) -> Any
 
 @intrinsic
 def excess(typing: Any, v: Any, at: Any, theta: Any) -> Any:  # noqa: ARG001
-    """Give the sum of ``max(v - theta, 0)`` and how many entries are above theta."""
+    """Return the sum of ``max(v - theta, 0)`` and how many entries are above theta."""
     result = types.UniTuple(types.float32, 2)
     signature = result(v, types.intp, types.float32)
 

@@ -1,4 +1,4 @@
-"""Which record is eliminated when: a tree of blocks in which far parts of the graph do not meet before the end.
+"""The order of elimination: a tree of blocks in which far parts of the graph do not meet before the end.
 
 Records are ordered by nested dissection: a separator divides the graph, its two sides come first (each divided in the
 same way), the separator last. In this order the records below a block, those that can fill it in, are a range that ends
@@ -109,7 +109,7 @@ def _divided(
 
 
 def _two_sides(rest: NDArray[np.int64], label: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-    """Put connected pieces together to two sides of about the same size, the largest pieces first."""
+    """Combine connected pieces into two sides of about the same size, the largest pieces first."""
     sides: list[list[NDArray[np.int64]]] = [[], []]
     sizes = [0, 0]
     for piece in sorted((rest[label == value] for value in np.unique(label)), key=len, reverse=True):
@@ -120,13 +120,13 @@ def _two_sides(rest: NDArray[np.int64], label: NDArray[np.int32]) -> list[NDArra
 
 
 def _level_separator(graph: csr_array) -> NDArray[np.int64] | None:
-    """Return a level of a breadth-first search from a far end that halves the graph, without who is not needed."""
+    """Return a level of a breadth-first search from a far end that halves the graph, without unneeded records."""
     n = graph.shape[0]
     _, label = connected_components(graph, directed=False)
     if label.max() > 0:
         return np.zeros(0, dtype=np.int64)
     begin = 0
-    for _ in range(3):  # the last one reached is far from the first: go there
+    for _ in range(3):  # the last record reached is far from the first: start again from it
         order = breadth_first_order(graph, begin, directed=False, return_predecessors=False)
         begin = int(order[-1])
     level = _levels(graph, begin)
@@ -140,7 +140,7 @@ def _level_separator(graph: csr_array) -> NDArray[np.int64] | None:
     cost[[0, -1]] = np.inf
     middle = int(cost.argmin())
     own = np.flatnonzero(level == middle)
-    # who has no neighbour on the far side belongs to the near one
+    # records without a neighbour on the far side belong to the near one
     touches = np.asarray(graph[own][:, np.flatnonzero(level == middle + 1)].sum(axis=1)).ravel() > 0
     return own[touches]
 

@@ -2,7 +2,7 @@
 
 ``H_k = G' diag(y_k / w_k) G`` is symmetric with an entry for each pair. With ``X`` the inverse of its Cholesky factor,
 ``H_k^-1 = X'X``: solving is two products, and the sum over all outputs a product of stacked rows. Blocks of the
-elimination are treated for several outputs at once; how outputs are put together does not depend on the number of
+elimination are treated for several outputs at once; how outputs are grouped does not depend on the number of
 threads, so neither does any digit of the result.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.solvers.interior.elimination import Elimination
 
-GROUPS = 8  # of outputs that are worked on side by side
+N_GROUPS = 8  # of outputs that are worked on side by side
 BYTES_AT_ONCE = 4e6  # of the factors of outputs that are treated together: they stay in the processor's cache
 
 
@@ -46,8 +46,8 @@ class Pattern:
         self.entries = [self._entries(number, low, high) for number in range(len(self.blocks))]
         together = int(np.clip(BYTES_AT_ONCE / (8.0 * elimination.entries), 1, n_outputs))
         self.chunks = [slice(k, min(k + together, n_outputs)) for k in range(0, n_outputs, together)]
-        # each group has a sum of its own, whatever the number of threads: sums do not depend on who was faster
-        self.groups = [list(part) for part in np.array_split(np.arange(len(self.chunks)), GROUPS) if len(part)]
+        # each group has its own sum, whatever the number of threads: sums do not depend on the order of completion
+        self.groups = [list(part) for part in np.array_split(np.arange(len(self.chunks)), N_GROUPS) if len(part)]
         self.groups = [[self.chunks[c] for c in part] for part in self.groups]
 
     def _entries(self, number: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> _Entries:

@@ -21,7 +21,7 @@ from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.interior.cost import (
-    LARGEST,
+    MAX_OPERATIONS,
     OPERATIONS_PER_SECOND,
     interior_bytes,
     least_operations,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
-SHORT_STEP, SHORT_STEPS = 1e-3, 3  # steps so short, so many in a row: floats allow no more
+SHORT_STEP, SHORT_STEPS = 1e-3, 3  # the step length, and how many in a row, at which float precision is exhausted
 
 
 @register
@@ -55,8 +55,8 @@ class Interior(Solver):
         return interior_bytes(load.n, load.sizes.n_outputs, load.n_pairs, load.factor_entries)
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
-        """Follow the central path until the certified gap is reached, or floats allow no more."""
-        if not (np.ptp(component.costs, axis=1) > 0.0).any():  # nobody cares: any mechanism is the best
+        """Follow the central path until the certified gap is reached, or float precision is exhausted."""
+        if not (np.ptp(component.costs, axis=1) > 0.0).any():  # every mechanism is optimal
             even = np.full(component.costs.shape, 1.0 / component.n_outputs)
             return Incumbent(incumbent.lower_bound, even, Ended.REACHED, is_private=True)
         elimination = _refuse_if_too_large(component)
@@ -68,10 +68,10 @@ class Interior(Solver):
 def _refuse_if_too_large(component: Component) -> Elimination:
     """Return the order of elimination; raise InputError, with the cost, where the method would run for too long."""
     operations = least_operations(component)
-    if operations <= LARGEST:
+    if operations <= MAX_OPERATIONS:
         elimination = Elimination.of(component.graph)
         operations = total_operations(component, elimination)
-        if operations <= LARGEST:
+        if operations <= MAX_OPERATIONS:
             return elimination
     minutes = operations / OPERATIONS_PER_SECOND / 60.0
     raise InputError(
@@ -90,7 +90,7 @@ def _look_for_room(component: Component, elimination: Elimination, context: Cont
 
 
 class _Run:
-    """One component's point, the best that is proved of it, and when to look."""
+    """One component's point, its best proven bounds, and when to compute them."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class _Run:
         self.component, self.context = component, context
         self.system = System(component, elimination, pool, context.stop.check)
         self.point = Point(self.system)
-        self.least = float(component.costs.min(axis=1).sum())  # was taken out of the costs
+        self.least = float(component.costs.min(axis=1).sum())  # subtracted from the costs
         self.bound, self.loss = incumbent.lower_bound, math.inf
         self.rows: NDArray[np.float64] | None = None
         self.known = incumbent
         self.best_multipliers, self.best_own_bound = self.point.Y, -math.inf
 
     def solve(self, options: InteriorOptions) -> Incumbent:
-        """Iterate until the gap is proved, time is out, or floats allow no more."""
+        """Iterate until the gap is proved, time is out, or float precision is exhausted."""
         iterations, short, ended = 0, 0, Ended.USED_UP
         while iterations < options.max_iterations:
             if self.context.stop.is_due:
@@ -153,7 +153,7 @@ class _Run:
                 length = self.point.advance(correctors)
             if not math.isfinite(self.point.loss + self.point.bound):
                 raise LinAlgError  # noqa: TRY301
-        except (LinAlgError, ValueError):  # a factor that does not exist, or numbers that are none
+        except (LinAlgError, ValueError):  # a factor that does not exist, or NaN
             self.point.Z, self.point.W, self.point.Y, self.point.u = before
             self.point.measure()
             return 0.0
@@ -162,7 +162,7 @@ class _Run:
         return length
 
     def _own_gap(self) -> float:
-        """Return the gap as the point's own objectives tell it, proved by nothing."""
+        """Return the gap between the point's own objectives, which is not proved."""
         scale = self.system.scale
         return relative_gap(self.least + scale * self.point.loss, self.least + scale * self.best_own_bound)
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.interior.elimination import Elimination
 
 LEAST_SLACK = 1e-4  # of a uniform probability: slacks of the first point
-TO_THE_BORDER = 0.995  # the share of the way to the border that a step goes
-AIM_LONGER, AIM_MORE = 1.5, 0.1  # steps that correctors try for: so many times as long, and so much more
-SPREAD = 10.0  # products w y within this factor of their mean need no correcting
-GAIN = 0.02  # of both step lengths together: correctors that bring less are the last ones
+BORDER_SHARE = 0.995  # of the way to the border that a step goes
+AIM_FACTOR, AIM_INCREMENT = 1.5, 0.1  # correctors aim at a step length of factor times the present one plus increment
+PRODUCT_SPREAD = 10.0  # products w y within this factor of their mean need no correction
+LEAST_CORRECTOR_GAIN = 0.02  # in the sum of both step lengths: a corrector that gains less is the last one
 UNIT_SUM_ERROR = 1e-10  # of unit sums after a solve: above, it is refined once
 
 
@@ -74,7 +74,7 @@ class System:
         self.squares.data **= 2
         self.mixed = (a * b)[:, None]
         costs = self.component.costs[order]
-        # a constant may leave each row without changing the optimum's place
+        # subtracting a constant from each row does not change the optimal matrix
         costs = costs - costs.min(axis=1, keepdims=True)
         self.scale = float(costs.max()) or 1.0
         self.C = costs / self.scale
@@ -115,7 +115,7 @@ class Point:
         self.measure()
 
     def measure(self) -> None:
-        """Compute what rows and unit sums miss, the mean product w y, and both objectives."""
+        """Compute the residuals of rows and unit sums, the mean product w y, and both objectives."""
         system = self.system
         self.missed_rows = -(system.G @ self.Z) - self.W
         reduced = system.C + system.GT @ self.Y
@@ -137,16 +137,16 @@ class Point:
         step = newton.solve(aim)
         primal, dual = newton.longest(step)
         for _ in range(correctors):
-            farther = (min(1.0, AIM_LONGER * length + AIM_MORE) for length in (primal, dual))
+            farther = (min(1.0, AIM_FACTOR * length + AIM_INCREMENT) for length in (primal, dual))
             reached = (self.W + next(farther) * step.W) * (self.Y + next(farther) * step.Y)
-            wanted = np.clip(reached, target / SPREAD, target * SPREAD) - reached
-            aim = aim + np.maximum(wanted, -SPREAD * target)
+            wanted = np.clip(reached, target / PRODUCT_SPREAD, target * PRODUCT_SPREAD) - reached
+            aim = aim + np.maximum(wanted, -PRODUCT_SPREAD * target)
             other = newton.solve(aim)
             lengths = newton.longest(other)
-            if sum(lengths) <= primal + dual + GAIN:
+            if sum(lengths) <= primal + dual + LEAST_CORRECTOR_GAIN:
                 break
             step, (primal, dual) = other, lengths
-        primal, dual = min(1.0, TO_THE_BORDER * primal), min(1.0, TO_THE_BORDER * dual)
+        primal, dual = min(1.0, BORDER_SHARE * primal), min(1.0, BORDER_SHARE * dual)
         self.Z = self.Z + primal * step.Z
         self.W = self.W + primal * step.W
         self.Y = self.Y + dual * step.Y

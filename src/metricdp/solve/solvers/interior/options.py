@@ -14,7 +14,7 @@ class InteriorOptions:
     Parameters
     ----------
     correctors
-        At most so many of Gondzio's correctors in an iteration: each costs some products with the factors and may save
+        The most of Gondzio's correctors in an iteration: each costs some products with the factors and may save
         iterations.
     max_iterations
         Iterations after which to give up.
