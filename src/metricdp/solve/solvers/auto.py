@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metricdp.solve.contract import Context, Load
 
 CHEAP_OPERATIONS = 5e9  # of the interior point, up to which it is used at once: about half a second of one core
-STEP_OPERATIONS = 12.0  # of a first-order step for each pair and output, in operations of the interior point: measured
+STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, its share of bounds and polishing included; measured
 
 
 @register
