@@ -2,9 +2,9 @@
 
 The cost of the interior point method follows from the sizes: about forty iterations, each a count of operations. If it
 is cheap, it is used at once, followed by a linear program if rounding ends it too soon. Otherwise first-order steps
-begin, since a rough gap takes few of them and they need no factors. They are followed by the interior point as soon as their rate predicts that they will cost more: by then they
-have cost at most as much, so that both together take at most twice the time of the better one. All costs are counts,
-so the choice for a problem is the same on any machine.
+begin, since a rough gap takes few of them and they need no factors. The interior point takes over as soon as they have
+cost as much as it would, or their rate predicts that they will. So both together take at most about twice the time of
+the better one. All costs are counts, so the choice for a problem is the same on any machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metricdp.solve.contract import Context, Load
 
 CHEAP_OPERATIONS = 5e9  # of the interior point, up to which it is used at once: about half a second of one core
-STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, its share of bounds and polishing included; measured
+STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
 @register
