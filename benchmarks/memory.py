@@ -25,8 +25,12 @@ SMALL = (
     Case("first-order", "words", 1_000, 1_000, 4.0, 1.0, gap=ROUGH, max_iterations=STEPS),
     Case("first-order", "gothenburg", 1_500, 800, 1.0, 5.0, gap=ROUGH, max_iterations=STEPS),
     Case("auto", "gothenburg", 6_239, 50, 2.0, 10.0, gap=ROUGH, max_iterations=STEPS),
+    Case("interior", "gothenburg", 500, 300, 1.0, 5.0, gap=ROUGH),
 )
 LARGE = (
+    Case("interior", "gothenburg", 1_500, 100, 1.0, 5.0, gap=ROUGH),
+    Case("interior", "words", 500, 200, 5.0, 1.0, gap=ROUGH, seed=1),
+    Case("interior", "gaussian", 500, 300, 2.0, 1.0, gap=ROUGH, seed=1),
     Case("first-order", "gothenburg", 1_500, 1_500, 1.0, 5.0, gap=ROUGH, max_iterations=STEPS),
     Case("first-order", "gothenburg", 3_000, 48, 1.0, 2.0, gap=0.003, max_iterations=EXTENDED),
     Case("first-order", "gaussian", 3_000, 48, 2.0, 2.0, gap=0.003, max_iterations=EXTENDED, seed=1),
@@ -48,7 +52,7 @@ FREE = (
     Case("kernel", "gothenburg", 400, 400, 1.0, 10.0, limit=120.0),
     Case("benders", "gothenburg", 500, 100, 1.0, 10.0, limit=120.0),
 )
-LIMITS = (0.395, 0.42, 0.37, 0.47, 0.385)  # gigabytes
+LIMITS = (0.31, 0.335, 0.29, 0.385, 0.305)  # gigabytes
 CAPPED = tuple(replace(case, memory_limit=limit) for case, limit in zip(FREE, LIMITS, strict=True))
 
 

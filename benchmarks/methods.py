@@ -13,10 +13,13 @@ PARTITIONERS = ("k-m-dv", "k-m-rec", "k-m-adj", "bsc", "metis")
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {"method": "auto"},
     "direct": {"method": "direct"},
+    "interior": {"method": "interior"},
     "first-order": {"method": "first-order"},
     "columns": {"method": "columns"},
     "kernel": {"method": "kernel"},
-    **{f"benders {name}": {"method": "benders", "partition": name} for name in PARTITIONERS},
+    **{
+        f"benders {name}": {"method": "benders", "options": mdp.BendersOptions(partition=name)} for name in PARTITIONERS
+    },
 }
 SINGLE = tuple(name for name in METHODS if name != "auto")
 

@@ -130,7 +130,7 @@ def test_demo(run, tmp_path):
 def test_loss_prior_and_matrix_files(run, tmp_path):
     np.savetxt(tmp_path / "loss.csv", 1.0 - np.eye(4), delimiter=",")
     (tmp_path / "prior.csv").write_text("1\n2\n3\n4\n")
-    options = ["--epsilon", 1, "--eta", 1, "--loss", "loss.csv", "--prior", "prior.csv", "--json"]
+    options = ["--epsilon", 1, "--eta", 1, "--loss", "loss.csv", "--prior", "prior.csv", "--gap", 1e-7, "--json"]
     code, text, _ = run("solve", "grid:2x2", *options)
     problem = mdp.Problem(
         mdp.data.grid(2, 2).with_prior([1, 2, 3, 4]), epsilon=1.0, eta=1.0, outputs=4, loss=1 - np.eye(4)
@@ -272,7 +272,7 @@ def test_options_say_what_they_take(run, option, value, allowed):
     assert complaint.endswith(f"got {value!r}\n")
 
 
-@pytest.mark.parametrize(("status", "part"), [("FAILED", "try --method columns or auto"), ("LIMIT", "--time-limit")])
+@pytest.mark.parametrize(("status", "part"), [("FAILED", "try --method interior or auto"), ("LIMIT", "--time-limit")])
 def test_the_remedy_fits_the_status(run, monkeypatch, status, part):
     def solved(problem, **_):
         return dataclasses.replace(mdp.solve(problem), status=mdp.Status[status])
@@ -349,13 +349,14 @@ def test_progress_has_a_table_for_each_iterative_method():
     console = Console(file=io.StringIO(), width=200)
     with ProgressLine(console, "solving [/x]") as show:
         for n in (1, 2):
-            show({"stage": "columns", "seconds": 1.0, "component": 0, "round": n, **bounds, **columns})
-        show({"stage": "benders", "seconds": 1.0, "component": 0, "iteration": 1, **bounds, **cuts})
-        show({"stage": "direct", "seconds": 1.0, "records": 99})
-        show({"stage": "direct", "seconds": 1.0, "records": 100})
-        show({"stage": "patches", "seconds": 1.0})
+            show({"stage": "columns", "seconds": n, "component": 0, "round": n, **bounds, **columns})
+            show({"stage": "columns", "seconds": n + 0.9, "component": 0, "round": n, **bounds, **columns})
+        show({"stage": "benders", "seconds": 3.0, "component": 0, "iteration": 1, **bounds, **cuts})
+        show({"stage": "direct", "seconds": 4.0, "records": 99})
+        show({"stage": "direct", "seconds": 4.0, "records": 100})
+        show({"stage": "patches", "seconds": 5.0})
     lines = console.file.getvalue().splitlines()
-    assert [line.split()[0] for line in lines] == ["time", "1.00", "1.00", "time", "1.00", "1.00"]
+    assert [line.split()[0] for line in lines] == ["time", "1.00", "2.00", "time", "3.00", "4.00"]
     assert len(lines[0]) == len(lines[1])
     assert len(lines[3]) == len(lines[4])
     assert lines[1].split()[2:] == ["columns", "1", "1", "2", "50.0000", "40", "7", "0.10", "0.20", "0.30"]

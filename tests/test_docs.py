@@ -117,7 +117,7 @@ def test_a_file_is_verified_without_the_library(verify_program, tmp_path, monkey
     tightness = np.log(tensors["table"][i] / tensors["table"][j]) / tensors["distances"][:, None]
     pair, k = np.unravel_index(np.argmax(tightness), tightness.shape)
     row = unprivate["table"][i[pair]]
-    amount = row[k] // np.uint64(10**6)
+    amount = row[k] // np.uint64(10**3)
     row[k] += amount
     row[np.argmax(np.where(np.arange(len(row)) == k, 0, row))] -= amount
     incomplete = {**tensors, "pairs": tensors["pairs"][1:].copy(), "distances": tensors["distances"][1:].copy()}

@@ -272,14 +272,6 @@ def test_a_failure_while_writing_leaves_the_old_file(city, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
 
-def test_a_replaced_file_keeps_its_permissions(city, tmp_path):
-    (tmp_path / "in.csv").write_text(PLACES)
-    (tmp_path / "out.csv").write_text("old")
-    (tmp_path / "out.csv").chmod(0o640)
-    perturb_file(city, tmp_path / "in.csv", tmp_path / "out.csv", snap_limit=0.1)
-    assert stat.S_IMODE((tmp_path / "out.csv").stat().st_mode) == 0o640
-
-
 def test_a_disk_that_takes_no_more_is_one_line(city, tmp_path):
     resource = pytest.importorskip("resource")
     (tmp_path / "in.csv").write_text("lat,lon\n" + "57.7,11.97\n" * 5000)

@@ -58,15 +58,11 @@ def test_work_is_within_the_stored_bands(name):
 
 
 CHOICES = {
-    "weak privacy, an output for everybody": (Instance("grid", 48, 48, 4.0), 0.01, ["kernel"]),
-    "kernels are not enough": (Instance("road", 60, 60, 3.6, 1), 0.001, ["kernel", "direct"]),
-    "strong privacy": (Instance("road", 48, 24, 0.5), 0.01, ["first-order"]),
-    "a small gap": (Instance("road", 120, 48, 0.5), 2e-4, ["first-order, columns"]),
-    "a small gap of a small problem, strong privacy": (Instance("road", 48, 24, 0.2), 2e-4, ["first-order, columns"]),
-    "a small gap of a small problem": (Instance("road", 48, 24, 1.0), 2e-4, ["direct"]),
-    "a gap of 0.1 % at weak privacy": (Instance("road", 200, 48, 4.0), 1e-3, ["first-order"]),
-    "a small gap at weak privacy": (Instance("road", 200, 48, 4.0), 2e-4, ["columns"]),
-    "a tiny gap": (Instance("grid", 48, 24, 1.0), 1e-6, ["direct"]),
+    "small, weak privacy": (Instance("grid", 48, 48, 4.0), 0.01, {"interior"}),
+    "small, strong privacy": (Instance("road", 48, 24, 0.5), 0.01, {"interior"}),
+    "small, a small gap": (Instance("road", 120, 48, 0.5), 2e-4, {"interior"}),
+    "a rough gap of a larger problem": (Instance("road", 300, 100, 4.0), 0.02, {"first-order"}),
+    "a small gap of a larger problem": (Instance("road", 300, 100, 4.0), 2e-4, {"first-order", "interior"}),
 }
 
 
@@ -74,5 +70,7 @@ CHOICES = {
 def test_auto_chooses_what_was_measured_to_be_best(name):
     instance, gap, expected = CHOICES[name]
     result = mdp.solve(instance.problem(), gap=gap)
-    assert [row["method"] for row in result.trace.rows if row["stage"] == "choice"] == expected
+    large = max(row["records"] for row in result.trace.rows if row["stage"] == "choice")
+    choices = [row for row in result.trace.rows if row["stage"] == "choice"]
+    assert {row["method"] for row in choices if row["records"] == large} == expected
     assert result.status.value == "optimal"

@@ -97,7 +97,7 @@ def test_the_id_of_a_feature_is_its_own_or_its_property():
 @pytest.mark.parametrize("content", [5, {}, {"properties": None}, {"properties": ["id"]}, {"properties": {"id": None}}])
 def test_a_feature_without_id(content):
     message = message_of(Feature(content, WHERE).id)
-    assert message.startswith(f"{WHERE} has no id: name a record of the mechanism, or give --snap-limit")
+    assert message.startswith(f"{WHERE} has no id: name a record of the mechanism, or give a snap limit")
 
 
 def test_properties_that_are_no_object_are_none():

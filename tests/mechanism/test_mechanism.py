@@ -326,11 +326,3 @@ class TestReports:
         again = mdp.load(tmp_path / "two.mdp")
         assert again.table.tolist() == TABLE.tolist()
         assert again.certificate.is_from_file is True
-
-
-def test_it_is_drawn_by_what_the_report_room_has_set(two, monkeypatch):
-    monkeypatch.setattr(mdp.Mechanism, "_draw", lambda self, record, axes: (self.solver, record, axes), raising=False)
-    monkeypatch.setattr(mdp.Mechanism, "_html", lambda self: f"<b>{self.solver}</b>", raising=False)
-    assert two.plot("a", axes=7) == ("by hand", "a", 7)
-    assert two.plot() == ("by hand", None, None)
-    assert two._repr_html_() == "<b>by hand</b>"

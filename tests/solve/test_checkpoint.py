@@ -136,7 +136,7 @@ class TestRefusals:
             (lambda: town(8.5), {}),
             (lambda: town(seed=1), {}),
             (town, {"options": mdp.BendersOptions(n_blocks=5, halo_cuts=False)}),
-            (town, {"partition": "k-m-rec"}),
+            (town, {"options": mdp.BendersOptions(partition="k-m-rec", n_blocks=4, halo_cuts=False)}),
             (town, {"options": mdp.BendersOptions(n_blocks=4)}),
         ],
         ids=["epsilon", "records", "blocks", "partitioner", "options"],

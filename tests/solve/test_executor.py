@@ -347,6 +347,25 @@ class TestWarmModels:
         assert 0 < max(kept) <= warm.RUNS_KEPT
 
 
+def test_models_of_a_run_that_was_started_elsewhere_do_not_stay(monkeypatch):
+    """A worker hears nothing of a run's end: what nobody uses is dropped."""
+    monkeypatch.setattr(warm, "IDLE_SECONDS", 0.4)
+    warm.keep("elsewhere", 0, "model")
+    warm.begin_run("own", Stop(None))
+    warm.keep("own", 0, "model")
+    time.sleep(0.25)
+    warm.keep("elsewhere", 1, "another")  # used again: it stays
+    time.sleep(0.25)
+    assert warm.take("elsewhere", 0) == "model"
+    deadline = time.monotonic() + 20.0
+    while time.monotonic() < deadline and warm._used:
+        time.sleep(0.05)
+    assert warm.take("elsewhere", 1) is None
+    assert warm.take("own", 0) == "model"
+    warm.end_run("own")
+    assert not warm._stops
+
+
 def count_runs():
     return len({name for name, _ in warm._models})
 
@@ -416,7 +435,7 @@ class TestFailures:
 
         monkeypatch.setattr(Master, "solve", infeasible)
         result = solve_town(gap=1e-6)
-        assert [row["stage"] for row in result.trace.rows].count("infeasible") >= 1
+        assert [row["stage"] for row in result.trace.rows].count("gave up") >= 1
         assert result.status is mdp.Status.FAILED
         assert result.mechanism.certificate.privacy.certified
         assert 0.0 < result.lower_bound < result.loss < math.inf

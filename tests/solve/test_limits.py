@@ -216,7 +216,7 @@ class TestTimeLeft:
         row = {"seconds": 1.0, "stage": "first-order", "iteration": 7, "edges": 3, "repair_seconds": 0.0, **fields}
         show = ProgressLine(Console(file=stream, width=200), "solving")
         show(row | {"seconds_left": None})
-        show(row | {"seconds_left": 12.0})
+        show(row | {"seconds": 2.0, "seconds_left": 12.0})
         lines = stream.getvalue().splitlines()
         assert lines[-2].endswith("  unknown")
         assert lines[-1].endswith("  about 12 s")

@@ -21,9 +21,6 @@ SHOWN = (
     "start",
     "choice",
     "kernel",
-    "benders",
-    "columns",
-    "first-order",
     "trouble",
     "checkpoint",
     "gave up",
@@ -31,6 +28,8 @@ SHOWN = (
     "certificate",
     "certified",
 )
+ITERATING = ("benders", "columns", "first-order", "interior", "direct")
+SECONDS_PER_LINE = 1.0  # of the rows of iterations
 LARGE_COMPONENT = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
@@ -91,14 +90,23 @@ class ProgressLine(LiveLine):
     def __init__(self, console: Console, title: str) -> None:
         super().__init__(console, title)
         self._header = ""
+        self._shown_at = 0.0  # seconds of the run
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row."""
         line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {_fields(row)}"
-        if row["stage"] in SHOWN or (row["stage"] == "direct" and row["records"] >= LARGE_COMPONENT):
+        if self._is_shown(row):
+            self._shown_at = row["seconds"]
             self._show_header(HEADERS.get(row["stage"], self._header))
             print_line(self.console, line)
         self.update(f"{self.title}  {printable(line)}")
+
+    def _is_shown(self, row: dict[str, Any]) -> bool:
+        """Return whether a row is worth a line: those of iterations once a second."""
+        if row["stage"] in ITERATING:
+            is_worth_it = row["stage"] != "direct" or row["records"] >= LARGE_COMPONENT
+            return is_worth_it and row["seconds"] >= self._shown_at + SECONDS_PER_LINE
+        return row["stage"] in SHOWN
 
     def _show_header(self, header: str) -> None:
         if header != self._header:

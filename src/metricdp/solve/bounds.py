@@ -8,7 +8,7 @@ g y at (j, k). Any y gives a valid bound, so a solver's duals need not be right,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,17 @@ class RowDuals:
         """Give no multipliers at all."""
         empty = np.zeros(0, dtype=np.int64)
         return cls(empty, empty, empty, np.zeros(0), np.zeros(0))
+
+    def scaled(self, factor: float) -> RowDuals:
+        """Return ``factor`` times the multipliers."""
+        return replace(self, y=factor * self.y)
+
+    @classmethod
+    def joined(cls, parts: list[RowDuals]) -> RowDuals:
+        """Return all multipliers together; those of the same row add up in the bound."""
+        if not parts:
+            return cls.none()
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 def growth_rounded_up(exponent: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -156,6 +156,7 @@ class LazyRows:
         The last round says in ``trouble`` if its violated rows would not fit into the memory.
         """
         while True:
+            n_rows = self.program.n_rows
             solution = self.program.solve(stop=stop)
             Z, trouble = self.matrix(solution.x), ""
             edges, outputs = self.violated(Z, stop)
@@ -164,7 +165,7 @@ class LazyRows:
                     self.add(edges, outputs, stop)
             except OutOfRoomError as error:
                 trouble = str(error)
-            yield Round(solution, Z, len(edges), trouble)
+            yield Round(solution, Z, n_rows, len(edges), trouble)
             if len(edges) == 0 or not solution.is_optimal or stop.is_due or trouble:
                 return
 
@@ -179,10 +180,11 @@ class LazyRows:
 
 @dataclass(frozen=True)
 class Round:
-    """One solve: the solver's answer, the matrix in it, how many rows it violates, and why they could not come in."""
+    """One solve: the solver's answer, the matrix in it, the rows that it had and violates, and why they are not in."""
 
     solution: LpSolution
     Z: NDArray[np.float64]
+    n_rows: int
     n_violated: int
     trouble: str = ""
 

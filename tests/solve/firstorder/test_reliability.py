@@ -19,8 +19,8 @@ from metricdp.solve.checkpoint import Checkpoint
 from metricdp.solve.component import Component
 from metricdp.solve.solvers.firstorder import iterate
 from metricdp.solve.solvers.firstorder.bounds import certified_bound
+from metricdp.solve.solvers.firstorder.checkpointing import restore, store
 from metricdp.solve.solvers.firstorder.loop import Progress
-from metricdp.solve.solvers.firstorder.memory import restore, store
 from metricdp.solve.solvers.firstorder.network import Network, first_edges
 
 GAP = 1e-4
@@ -28,8 +28,10 @@ FIELDS = {"lower_bound", "upper_bound", "gap", "edges", "iteration", "component"
 
 
 def town(epsilon=3.0, seed=0):
-    """Small, and still of some thirty checks."""
-    return mdp.Problem(mdp.data.road("gothenburg", n=80, seed=seed), epsilon=epsilon, eta=1.2, outputs=10, seed=seed)
+    """Small, of one part, and still of some thirty checks."""
+    records = mdp.data.road("gothenburg", n=80, seed=seed)
+    parts = mdp.Problem(records, epsilon=epsilon, eta=1.2, outputs=10).graph.components
+    return mdp.Problem(records.select(max(parts, key=len)), epsilon=epsilon, eta=1.2, outputs=10, seed=seed)
 
 
 def long_problem():
@@ -188,7 +190,9 @@ class TestResume:
         program = f"""
 import os, signal
 import metricdp as mdp
-problem = mdp.Problem(mdp.data.road("gothenburg", n=80, seed=0), epsilon=3.0, eta=1.2, outputs=10, seed=0)
+records = mdp.data.road("gothenburg", n=80, seed=0)
+parts = mdp.Problem(records, epsilon=3.0, eta=1.2, outputs=10).graph.components
+problem = mdp.Problem(records.select(max(parts, key=len)), epsilon=3.0, eta=1.2, outputs=10, seed=0)
 rows = []
 def listen(row):
     rows.append(row)
@@ -217,8 +221,8 @@ class TestRefusals:
         [
             (lambda: town(3.5), {}),
             (lambda: town(seed=1), {}),
-            (town, {"first_order": mdp.FirstOrderOptions(stretch=0.1)}),
-            (town, {"first_order": mdp.FirstOrderOptions(weight=0.7)}),
+            (town, {"options": mdp.FirstOrderOptions(stretch=0.1)}),
+            (town, {"options": mdp.FirstOrderOptions(weight=0.7)}),
         ],
         ids=["epsilon", "records", "stretch", "weight"],
     )

@@ -1,10 +1,11 @@
 """`auto`: the engine whose cost is known is the measure for the one whose cost is not.
 
 The interior point method costs what the sizes say: some forty iterations, each a count of operations. Where that is
-little, it is taken outright. Elsewhere first-order steps begin, since a rough gap takes few of them and they need no
-factors, and they hand over to the interior point as soon as their own rate foretells that they will cost more than it
-would: by then they have cost at most as much, so that both together take at most twice the time of the better one. All
-costs are counts, so that a problem takes the same way on any machine.
+little, it is taken outright, and a linear program with lazy rows after it if rounding ends it too soon. Elsewhere
+first-order steps begin, since a rough gap takes few of them and they need no factors. They hand over to the interior
+point as soon as they have cost as much as it would, or their own rate predicts that they will, so that both together
+take at most about twice the time of the better one. All costs are counts of operations, so that a problem takes the
+same way on any machine.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from metricdp.errors import OutOfRoomError
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.solvers.firstorder import FirstOrder
 from metricdp.solve.solvers.interior import Interior
 from metricdp.solve.solvers.interior.cost import interior_operations
@@ -42,6 +44,7 @@ class Auto(Solver):
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Choose, solve, and say why."""
+        context.stop.check()
         cost = interior_operations(component)
 
         def say(method: str, reason: str) -> None:
@@ -51,7 +54,12 @@ class Auto(Solver):
 
         if cost <= OUTRIGHT:
             say("interior", f"{cost:.1e} operations are few")
-            return Interior().run(component, incumbent, context)
+            found = Interior().run(component, incumbent, context)
+            if found.ended is Ended.REACHED or context.stop.is_due:
+                return found
+            # at vanishing budgets and gaps floats leave the interior point no room: a vertex needs none
+            say("direct", f"the interior point ended at a gap of {found.gap(component):.2g}")
+            return Direct().run(component, found, context)
         steps = FirstOrder()
         steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
         size = f"{component.n:,} x {component.n_outputs:,}, {component.graph.n_pairs:,} pairs"

@@ -145,7 +145,7 @@ def solve_lp(
             trace.add(
                 stage="direct",
                 records=n,
-                rows=program.n_rows,
+                rows=found.n_rows,
                 violated=found.n_violated,
                 objective=float((costs * found.Z).sum()),
                 solver=found.solution.solver_status,

@@ -16,9 +16,9 @@ from metricdp.partition import Partition
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.benders.blocks import make_blocks
+from metricdp.solve.solvers.benders.checkpointing import restore, store, store_bounds
 from metricdp.solve.solvers.benders.halo import Halo, combined, solve_halo
 from metricdp.solve.solvers.benders.master import Master
-from metricdp.solve.solvers.benders.memory import restore, store, store_bounds
 from metricdp.solve.solvers.benders.options import BendersOptions
 from metricdp.solve.solvers.benders.subproblem import FEASIBLE, BlockAnswer, BlockTask, solve_block
 from metricdp.solve.solvers.direct import Direct, program_bytes

@@ -9,7 +9,7 @@ import numpy as np
 
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.sparsify import prune_implied
-from metricdp.solve.duals import joined, scaled
+from metricdp.solve.bounds import RowDuals
 from metricdp.solve.lazy_rows import LARGEST_GROWTH, DirectedPairs, LazyRows, unit_sums
 from metricdp.solve.lp import SMALLEST_COEFFICIENT, LinearProgram
 from metricdp.solve.solvers.benders.blocks import PATH_ROUNDING
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.partition import Partition
-    from metricdp.solve.bounds import RowDuals
     from metricdp.solve.component import Component
     from metricdp.solve.solvers.benders.blocks import Block
     from metricdp.solve.solvers.benders.options import BendersOptions
@@ -182,7 +181,8 @@ class Master:
     def duals(self, proof: Proof) -> RowDuals:
         """Translate the master's dual into multipliers of mDP rows of the whole problem."""
         used = np.flatnonzero(proof.weights > 0)
-        return joined([proof.rows, *(scaled(self.cuts[number].duals, float(proof.weights[number])) for number in used)])
+        scaled = (self.cuts[number].duals.scaled(float(proof.weights[number])) for number in used)
+        return RowDuals.joined([proof.rows, *scaled])
 
     def _proof(self, row_dual: NDArray[np.float64]) -> Proof:
         """Sort the solver's row duals into those of cuts and those of mDP rows."""

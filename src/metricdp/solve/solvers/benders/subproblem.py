@@ -14,7 +14,6 @@ from metricdp.errors import InputError, OutOfRoomError, SolverError
 from metricdp.solve import warm
 from metricdp.solve.answers import array_of, number_of, text_of
 from metricdp.solve.bounds import RowDuals
-from metricdp.solve.duals import joined
 from metricdp.solve.lazy_rows import LARGEST_GROWTH, DirectedPairs, LazyRows
 from metricdp.solve.lp import LinearProgram
 from metricdp.solve.solvers.benders.cuts import Cut, bound_duals, cut_from_rows
@@ -145,7 +144,7 @@ def _rows(task: BlockTask, bounds: Bounds, reduced: NDArray[np.float64], duals: 
     np.add.at(reduced, (duals.tail, duals.output), duals.y)
     np.add.at(reduced, (duals.head, duals.output), -np.exp(duals.exponent) * duals.y)
     inner = RowDuals(block.internal[duals.tail], block.internal[duals.head], duals.output, duals.exponent, duals.y)
-    return joined([inner, bound_duals(block, bounds, reduced)])
+    return RowDuals.joined([inner, bound_duals(block, bounds, reduced)])
 
 
 def solve_block(task: BlockTask) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from metricdp.mechanism.mechanism import relative_gap
 from metricdp.mechanism.repair import repair
 from metricdp.solve.bounds import lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, ended_by, register
+from metricdp.solve.solvers.columns.checkpointing import restore, store
 from metricdp.solve.solvers.columns.kernels import starting_columns
 from metricdp.solve.solvers.columns.master import ColumnMaster
-from metricdp.solve.solvers.columns.memory import restore, store
 from metricdp.solve.solvers.columns.options import ColumnOptions
 from metricdp.solve.solvers.columns.patches import Patch, solve_patch
 from metricdp.solve.solvers.columns.pool import ColumnPool

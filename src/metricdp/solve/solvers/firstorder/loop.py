@@ -21,8 +21,8 @@ from metricdp.mechanism.repair import private_matrix
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.forecast import Forecast
 from metricdp.solve.solvers.firstorder.bounds import certified_bound, most_violated, unit_duals
+from metricdp.solve.solvers.firstorder.checkpointing import restore, store
 from metricdp.solve.solvers.firstorder.iterate import Iteration
-from metricdp.solve.solvers.firstorder.memory import restore, store
 from metricdp.solve.solvers.firstorder.network import Network, first_edges
 from metricdp.solve.solvers.firstorder.options import FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.firstorder.polish import Polisher

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ITERATIONS = 40  # 7 to 60 were seen; docs/performance.md
 ROW_OPERATIONS = 300.0  # of an iteration for each pair and output: some twenty products with both of its rows
 LARGEST = 1e13  # operations: about twenty minutes of one core; beyond, it is refused
-VECTORS, ENTRY_VECTORS = 18, 12  # of one number for each row, and for each record and output, at one time
+VECTORS, ENTRY_VECTORS = 20, 12  # of one number for each row, and for each record and output, at one time
 OPERATIONS_PER_SECOND = 1e10  # of one core; for messages only
 
 

@@ -56,6 +56,9 @@ class Interior(Solver):
 
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Follow the central path until the certified gap is reached, or floats allow no more."""
+        if not (np.ptp(component.costs, axis=1) > 0.0).any():  # nobody cares: any mechanism is the best
+            even = np.full(component.costs.shape, 1.0 / component.n_outputs)
+            return Incumbent(incumbent.lower_bound, even, Ended.REACHED, is_private=True)
         elimination = _refuse_if_too_large(component)
         _look_for_room(component, elimination, context)
         with threadpool_limits(1), ThreadPoolExecutor(context.workers.threads) as pool:
