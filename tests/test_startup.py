@@ -51,6 +51,17 @@ def test_solvers_need_no_scikit_learn_until_blocks_are_made():
     assert loaded_by("import metricdp; metricdp.solve.METHODS").isdisjoint(("sklearn", "pandas", "matplotlib"))
 
 
+@pytest.mark.parametrize(("partition", "is_loaded"), [("k-m-dv", True), ("bsc", True), ("metis", False)])
+def test_what_makes_blocks_is_imported_before_the_time_limit_begins(partition, is_loaded):
+    program = (
+        "import sys, importlib, metricdp as mdp; "
+        "importlib.import_module('metricdp.solve.solve').Stop = lambda limit: sys.exit(); "
+        "problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0); "
+        f"mdp.solve(problem, method='benders', options=mdp.BendersOptions(partition='{partition}'))"
+    )
+    assert ("sklearn.cluster" in loaded_by(program)) is is_loaded
+
+
 def test_every_public_name_is_there_and_listed():
     assert set(metricdp.__all__) <= set(dir(metricdp))
     assert len(set(metricdp.__all__)) == len(metricdp.__all__)

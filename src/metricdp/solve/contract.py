@@ -165,6 +165,11 @@ class Solver(ABC):
             raise InputError(_wrong_options(self, options))
         self.options: Any = self.options_type() if options is None else options
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Modules that take long to import and that it is sure to need: imported before the time limit begins."""
+        return ()
+
     def bytes_beyond(self, load: Load) -> float:
         """Return its bytes in addition to problem, last repair and certificate: at the peak, or at least."""
         return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from contextlib import ExitStack
@@ -101,6 +102,8 @@ def solve(
     solver = solver_for(method, options)
     _check_numbers(gap, time_limit, threads)
     _check_checkpoint(solver, checkpoint, resume=resume)
+    for library in solver.libraries:
+        importlib.import_module(library)
     trace, stop = Trace(listener), Stop(time_limit)
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, ExitStack() as stack:

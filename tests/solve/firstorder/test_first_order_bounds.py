@@ -16,7 +16,7 @@ from metricdp.metric import MdpGraph
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.component import Component
 from metricdp.solve.executor import workers
-from metricdp.solve.solvers.firstorder import bounds, polish
+from metricdp.solve.solvers.firstorder import bounds, iterate, polish
 from metricdp.solve.solvers.firstorder.bounds import certified_bound, most_violated, unit_duals
 from metricdp.solve.solvers.firstorder.iterate import Iteration
 from metricdp.solve.solvers.firstorder.network import Network, first_edges
@@ -166,20 +166,22 @@ def test_the_bound_is_for_all_pairs_though_few_take_part():
 
 
 @pytest.mark.parametrize("K", [3, 9, 520])
-def test_one_thread_or_many_gives_the_same_bound(K):
+def test_one_thread_or_many_gives_the_same_reduced_costs(K, monkeypatch):
     generator = np.random.default_rng(K)
     graph = small_problem("road", seed=1, n=80, outputs=3).graph
     component = Component(generator.exponential(size=(graph.n, K)), graph, 1.0)
     iteration = with_random_multipliers(component, 0, 0.1, density=0.05)
-    net = iteration.network
-    shared = (component.costs, net.order, net.outputs, net.start, net.edge_at, net.is_head, net.decay, net.unit)
-    found = []
-    for function in (bounds._least_costs, bounds._least_costs_in_parallel):
-        least = np.empty(net.n)
-        function(-(-net.n // 64), (*shared, iteration.Y, iteration.is_used, 9.0, least))
-        found.append(least)
-    assert np.array_equal(*found)
-    np.testing.assert_allclose(found[0], reduced_costs(iteration)[net.order].min(axis=1), rtol=1e-9, atol=1e-9)
+    net, found = iteration.network, []
+    for parallel_from in (np.inf, 0):
+        monkeypatch.setattr(iterate, "PARALLEL_STEPS_FROM", parallel_from)
+        least, reduced = np.empty(net.n), np.empty((net.n, K))
+        bounds._reduce(iteration, least, reduced)
+        found.append((least, reduced))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert np.array_equal(found[0][1], found[1][1])
+    expected = reduced_costs(iteration)[net.order]
+    np.testing.assert_allclose(found[0][0], expected.min(axis=1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found[0][1], expected[:, net.outputs], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

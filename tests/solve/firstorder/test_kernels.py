@@ -108,7 +108,7 @@ class Instance:
             self.b,
             self.Y,
             self.is_used,
-            share,
+            np.float32(share),
             self.moved_rows,
             is_large=is_large,
         )
@@ -125,7 +125,7 @@ class Instance:
             self.Y,
             self.Y0,
             self.is_used,
-            share,
+            np.float32(share),
             self.moved_edges,
             is_large=is_large,
         )

@@ -72,6 +72,11 @@ class Benders(Solver):
     limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
     is_checkpointed: ClassVar[bool] = True
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Modules that make blocks: all partitioners but one end with k-means."""
+        return () if self.options.partition == "metis" else ("sklearn.cluster",)
+
     def prepare(self, context: Context) -> None:
         """Divide all records; components take their part."""
         own = self.options

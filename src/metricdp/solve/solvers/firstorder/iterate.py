@@ -103,7 +103,7 @@ class Iteration:
             net.b,
             self.Y,
             self.is_used,
-            share,
+            np.float32(share),
             self._moved_rows,
             is_large=self.is_large,
         )
@@ -118,7 +118,7 @@ class Iteration:
             self.Y,
             self.Y0,
             self.is_used,
-            share,
+            np.float32(share),
             self._moved_edges,
             is_large=self.is_large,
         )

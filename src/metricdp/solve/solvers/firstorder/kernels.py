@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.firstorder.tiles import (
     WIDTH,
     add_parts,
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
 FAST = {"nsz", "contract", "nnan", "ninf", "arcp", "reassoc"}
 TINY = np.float32(1e-25)  # smaller ones are zero: denormal numbers cost a factor of ten
 NEWTON_STEPS = 60
-ROWS_PER_TASK = 64
 BITS = 64  # tiles per word
 NO_BITS, BIT = np.uint64(0), np.uint64(1)
 NEWTON_CLOSE = np.float32(2e-7)
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 LOWEST = np.float32(-3e38)
+# of kernels that only kernels call: Python's way into them would take as long to compile as they do
+INNER = {"cache": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -65,7 +67,7 @@ def _threshold(v: Floats, tiles: int, largest: float, guess: float) -> np.float3
     return theta
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _costs_of_tiles_in_use(  # noqa: PLR0917  (numba takes positions)
     i: int,
     C: Floats,
@@ -95,7 +97,7 @@ def _costs_of_tiles_in_use(  # noqa: PLR0917  (numba takes positions)
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _add_multipliers(  # noqa: PLR0917
     i: int,
     start: NDArray[np.int64],
@@ -124,7 +126,7 @@ def _add_multipliers(  # noqa: PLR0917
                 add_parts(v, slot[t] * WIDTH, Y, (t * m + e) * WIDTH, up, down)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _project(  # noqa: PLR0917
     i: int,
     C: Floats,
@@ -161,7 +163,8 @@ def _project(  # noqa: PLR0917
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _some_records(  # noqa: PLR0917
-    task: int,
+    first: int,
+    last: int,
     C: Floats,
     cheapest: Floats,
     Z: Floats,
@@ -177,26 +180,26 @@ def _some_records(  # noqa: PLR0917
     b: Floats,
     Y: Floats,
     is_used: Bits,
-    share: float,
+    share: np.float32,
     moved: Doubles,
+    v: Floats,
+    slot: NDArray[np.int64],
+    tile_of: NDArray[np.int64],
+    active: Bits,
 ) -> None:
-    """Step the rows of one task."""
-    tiles, n, _ = C.shape
-    words = is_live.shape[1]
-    part = np.float32(share)
-    v = np.empty(tiles * WIDTH, dtype=np.float32)
-    slot, tile_of = np.empty(words * BITS, dtype=np.int64), np.empty(words * BITS, dtype=np.int64)
-    active = np.empty(words, dtype=np.uint64)
-    for i in range(task * ROWS_PER_TASK, min(n, (task + 1) * ROWS_PER_TASK)):
+    """Step the rows from ``first`` to ``last``; the last four arrays are scratch."""
+    n = C.shape[1]
+    for i in range(first, last):
         count = _costs_of_tiles_in_use(i, C, is_live, start, edge_at, is_used, v, slot, tile_of, active)
         _add_multipliers(i, start, edge_at, is_head, a, b, Y, is_used, v, slot)
         count, level = _project(i, C, cheapest, Z, tau[i], theta[i], v, count, tile_of, active)
         theta[i] = level
         change = ZERO
-        is_live[i] = NO_BITS
+        for w in range(is_live.shape[1]):
+            is_live[i, w] = NO_BITS
         for c in range(count):
             t = tile_of[c]
-            squared, left = step_rows(v, c * WIDTH, Z, Z0, ahead, (t * n + i) * WIDTH, level, part, TINY)
+            squared, left = step_rows(v, c * WIDTH, Z, Z0, ahead, (t * n + i) * WIDTH, level, share, TINY)
             change += squared
             if left > ZERO:
                 is_live[i, t // BITS] |= BIT << np.uint64(t % BITS)
@@ -205,7 +208,8 @@ def _some_records(  # noqa: PLR0917
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _some_edges(  # noqa: PLR0917
-    task: int,
+    first: int,
+    last: int,
     tail: NDArray[np.int32],
     head: NDArray[np.int32],
     a: Floats,
@@ -216,13 +220,12 @@ def _some_edges(  # noqa: PLR0917
     Y: Floats,
     Y0: Floats,
     is_used: Bits,
-    share: float,
+    share: np.float32,
     moved: Doubles,
 ) -> None:
-    """Step the edges of one task."""
+    """Step the edges from ``first`` to ``last``."""
     n, m, words = ahead.shape[1], Y.shape[1], is_used.shape[1]
-    part = np.float32(share)
-    for e in range(task * ROWS_PER_TASK, min(m, (task + 1) * ROWS_PER_TASK)):
+    for e in range(first, last):
         i, j = tail[e], head[e]
         size = sigma[e]
         less, more = size * a[e], size * b[e]
@@ -235,36 +238,12 @@ def _some_edges(  # noqa: PLR0917
                 some &= some - BIT
                 t = w * BITS + bit
                 y_at, i_at, j_at = (t * m + e) * WIDTH, (t * n + i) * WIDTH, (t * n + j) * WIDTH
-                squared, left = step_multipliers(Y, Y0, y_at, ahead, i_at, j_at, less, more, part, TINY)
+                squared, left = step_multipliers(Y, Y0, y_at, ahead, i_at, j_at, less, more, share, TINY)
                 change += squared
                 if left > ZERO:
                     used |= BIT << np.uint64(bit)
             is_used[e, w] = used
         moved[e] = change / size
-
-
-@njit(parallel=True, cache=True, nogil=True)
-def _all_records_in_parallel(tasks: int, arguments: Any) -> None:
-    for task in prange(tasks):
-        _some_records(task, *arguments)
-
-
-@njit(cache=True, nogil=True)
-def _all_records(tasks: int, arguments: Any) -> None:
-    for task in range(tasks):
-        _some_records(task, *arguments)
-
-
-@njit(parallel=True, cache=True, nogil=True)
-def _all_edges_in_parallel(tasks: int, arguments: Any) -> None:
-    for task in prange(tasks):
-        _some_edges(task, *arguments)
-
-
-@njit(cache=True, nogil=True)
-def _all_edges(tasks: int, arguments: Any) -> None:
-    for task in range(tasks):
-        _some_edges(task, *arguments)
 
 
 def step_records(*arguments: Any, is_large: bool) -> None:
@@ -274,16 +253,19 @@ def step_records(*arguments: Any, is_large: bool) -> None:
     does the anchor z0. ``moved`` takes ``|T(z) - z|^2 / tau`` of each record. A tile that holds nothing and that no
     edge touches is looked at only if its ``cheapest`` entry could be reported.
     """
-    tasks = n_tasks(arguments[0].shape[1])
-    (_all_records_in_parallel if is_large else _all_records)(tasks, arguments)
+    (tiles, n, _), words = arguments[0].shape, -(-len(arguments[0]) // BITS)
+
+    def some(first: int, last: int) -> None:
+        scratch = np.empty(tiles * WIDTH, np.float32), np.empty(tiles, np.int64), np.empty(tiles, np.int64)
+        _some_records(first, last, *arguments, *scratch, np.empty(words, np.uint64))
+
+    in_threads(some, n, is_large=is_large)
 
 
 def step_edges(*arguments: Any, is_large: bool) -> None:
     """Step every edge's multipliers towards what ``ahead`` violates; ``share`` and ``moved`` as for the records."""
-    tasks = n_tasks(len(arguments[0]))
-    (_all_edges_in_parallel if is_large else _all_edges)(tasks, arguments)
 
+    def some(first: int, last: int) -> None:
+        _some_edges(first, last, *arguments)
 
-def n_tasks(rows: int) -> int:
-    """Return how many tasks ``rows`` rows make: as many on any machine."""
-    return -(-rows // ROWS_PER_TASK)
+    in_threads(some, len(arguments[0]), is_large=is_large)
