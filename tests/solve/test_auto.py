@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 
+import numpy as np
 import pytest
 from tests.conftest import DATASETS, small_problem
 
@@ -96,10 +97,13 @@ def test_the_cost_is_a_count():
     small = Merged.of(small_problem("road", seed=1, n=40, outputs=5)).whole()
     more = Merged.of(small_problem("road", seed=1, n=40, outputs=10)).whole()
     larger = Merged.of(small_problem("road", seed=1, n=80, outputs=5)).whole()
-    assert cost.interior_operations(small) == cost.interior_operations(small)
-    shared = cost.TYPICAL_ITERATIONS * 40**3 / 3  # the unit sums' matrix is one, whatever the outputs
-    assert cost.interior_operations(more) - shared == pytest.approx(2 * (cost.interior_operations(small) - shared))
-    assert cost.interior_operations(larger) > 2 * cost.interior_operations(small)
+    one = cost.interior_operations(small, 0.01)
+    shared = cost.expected_iterations(0.01) * 40**3 / 3  # the unit sums' matrix is one, whatever the outputs
+    assert cost.interior_operations(small, 0.01) == one
+    assert cost.interior_operations(more, 0.01) - shared == pytest.approx(2 * (one - shared))
+    assert cost.interior_operations(larger, 0.01) > 2 * one
+    assert cost.interior_operations(small, 1e-4) == pytest.approx(2 * one)
+    assert cost.interior_operations(small, 0.0) == cost.interior_operations(small, 1e-8) < np.inf
 
 
 def test_no_factors_of_a_whole_city(monkeypatch):

@@ -1,10 +1,10 @@
 """`auto`: first-order steps run until they cost as much as the interior point method, whose cost is known in advance.
 
-The cost of the interior point method follows from the sizes: about forty iterations, each a count of operations. If it
-is cheap, it is used at once, followed by a linear program if rounding ends it too soon. Otherwise first-order steps
-begin, since a rough gap takes few of them and they need no factors. The interior point takes over as soon as they have
-cost as much as it would, or their rate predicts that they will. So both together take at most about twice the time of
-the better one. All costs are counts, so the choice for a problem is the same on any machine.
+The cost of the interior point method follows from the sizes: nine iterations for each digit of the gap, each a count
+of operations. If it is cheap, it is used at once, followed by a linear program if rounding ends it too soon. Otherwise
+first-order steps begin, since a rough gap takes few of them and they need no factors. The interior point takes over as
+soon as they have cost as much as it would, or their rate predicts that they will. So both together take at most about
+twice the time of the better one. All costs are counts, so the choice for a problem is the same on any machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
-CHEAP_OPERATIONS = 5e9  # of the interior point, up to which it is used at once: about half a second of one core
+CHEAP_OPERATIONS = 3e9  # of the interior point, up to which it is used at once: a few tenths of a second of one core
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
@@ -44,7 +44,7 @@ class Auto(Solver):
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Choose a method, record the reason, and solve."""
         context.stop.check()
-        cost = interior_operations(component)
+        cost = interior_operations(component, context.gap)
 
         def say(method: str, reason: str) -> None:
             context.trace.add(

@@ -11,7 +11,8 @@ from metricdp.solve.solvers.interior.factors import N_GROUPS
 if TYPE_CHECKING:
     from metricdp.solve.component import Component
 
-TYPICAL_ITERATIONS = 40  # 7 to 60 were seen; docs/performance.md
+ITERATIONS_PER_DIGIT = 9.0  # of the gap: 14 to 24 were seen for 1 %, 20 to 56 for 0.01 %; docs/performance.md
+SMALLEST_GAP = 1e-8  # that is reckoned with: floats end the iterations near it
 ROW_OPERATIONS = 300.0  # of an iteration for each pair and output: some twenty products with both of its rows
 MAX_OPERATIONS = 1e13  # operations: about twenty minutes of one core; beyond, it is refused
 N_ROW_VECTORS, N_ENTRY_VECTORS = 20, 12  # of one number for each row, and for each record and output, at one time
@@ -24,20 +25,26 @@ def interior_bytes(n: float, n_outputs: int, n_pairs: float, factor_entries: flo
     return 8.0 * (factor_entries * n_outputs + (N_GROUPS + 2) * n * n + vectors)
 
 
-def least_operations(component: Component) -> float:
+def expected_iterations(gap: float) -> float:
+    """Return how many iterations a gap usually takes: as many for each of its digits."""
+    return ITERATIONS_PER_DIGIT * max(1.0, -math.log10(max(gap, SMALLEST_GAP)))
+
+
+def least_operations(component: Component, gap: float) -> float:
     """Return the operations that no order of elimination avoids: those of the rows, and of the unit sums' matrix."""
     rows = ROW_OPERATIONS * component.graph.n_pairs * component.n_outputs
-    return TYPICAL_ITERATIONS * (rows + float(component.n) ** 3 / 3.0)
+    return expected_iterations(gap) * (rows + float(component.n) ** 3 / 3.0)
 
 
-def total_operations(component: Component, elimination: Elimination) -> float:
+def total_operations(component: Component, elimination: Elimination, gap: float) -> float:
     """Return the operations of a whole run in an order of elimination."""
-    return least_operations(component) + TYPICAL_ITERATIONS * elimination.operations(component.n_outputs)
+    factors = expected_iterations(gap) * elimination.operations(component.n_outputs)
+    return least_operations(component, gap) + factors
 
 
-def interior_operations(component: Component) -> float:
+def interior_operations(component: Component, gap: float) -> float:
     """Return the operations of a whole run; infinity where it would be refused, or where parts do not meet."""
-    if least_operations(component) > MAX_OPERATIONS or component.graph.n_components > 1:
+    if least_operations(component, gap) > MAX_OPERATIONS or component.graph.n_components > 1:
         return math.inf
-    total = total_operations(component, Elimination.of(component.graph))
+    total = total_operations(component, Elimination.of(component.graph), gap)
     return total if total <= MAX_OPERATIONS else math.inf

@@ -59,18 +59,18 @@ class Interior(Solver):
         if not (np.ptp(component.costs, axis=1) > 0.0).any():  # every mechanism is optimal
             even = np.full(component.costs.shape, 1.0 / component.n_outputs)
             return Incumbent(incumbent.lower_bound, even, Ended.REACHED, is_private=True)
-        elimination = _refuse_if_too_large(component)
+        elimination = _refuse_if_too_large(component, context.gap)
         _look_for_room(component, elimination, context)
         with threadpool_limits(1), ThreadPoolExecutor(context.workers.threads) as pool:
             return _Run(component, incumbent, context, elimination, pool).solve(self.options)
 
 
-def _refuse_if_too_large(component: Component) -> Elimination:
+def _refuse_if_too_large(component: Component, gap: float) -> Elimination:
     """Return the order of elimination; raise InputError, with the cost, where the method would run for too long."""
-    operations = least_operations(component)
+    operations = least_operations(component, gap)
     if operations <= MAX_OPERATIONS:
         elimination = Elimination.of(component.graph)
-        operations = total_operations(component, elimination)
+        operations = total_operations(component, elimination, gap)
         if operations <= MAX_OPERATIONS:
             return elimination
     minutes = operations / OPERATIONS_PER_SECOND / 60.0
