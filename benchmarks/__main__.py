@@ -139,7 +139,7 @@ def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What ran: versions of everybody who took part, and the load at the start."""
+    """Return the versions of all programs that take part, and the load at the start."""
     found = {}
     for package in PACKAGES:
         try:

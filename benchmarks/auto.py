@@ -29,16 +29,16 @@ CONTESTANTS = (
     "columns",
     *(f"benders {name}" for name in methods.PARTITIONERS),
 )
-ALLOWED_RATIO = 1.3
+ALLOWED_RATIO = 1.3  # of auto's seconds to those of the best single method
 CUT_OFF, CUT_OFF_AUTO, GRACE = 1.0, 4.0, 0.5  # a method gets so many times the best so far, and seconds on top
-RETRY_FACTOR = 3.0  # times the limit, for those that had less time on the processor than would clear auto of a loss
+RETRY_FACTOR = 3.0  # times the limit, for methods that had too little processor time to decide the comparison
 RERUN_RATIO = 2.0  # contestants within so many times the best are run again
-LONG_SECONDS = 20.0  # seconds: what takes longer is run once, since its time on the processor varies little
+LONG_SECONDS = 20.0  # longer runs are done once, since their processor time varies little
 
 
 @dataclass
 class Runs:
-    """What one method did on one instance: seconds on the clock and on the processor."""
+    """The runs of one method on one instance: wall time and processor time in seconds."""
 
     clock: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
@@ -61,7 +61,7 @@ def run_once(instance: Instance, name: str, runs: Runs, *, gap: float, limit: fl
     runs.processor.append(time.process_time() - processor)
     runs.clock.append(time.perf_counter() - clock)
     runs.gap = result.gap
-    # what the limit stopped may be near enough by chance, but the method by itself would have gone on
+    # a run that the limit stopped may be close enough by chance, but the method itself would have continued
     runs.is_cut_off = runs.is_cut_off or runs.clock[-1] >= limit or result.status.value == "limit"
     runs.reached = runs.reached and result.status.value == "optimal" and not runs.is_cut_off
     runs.choices = [
@@ -77,10 +77,10 @@ def run_once(instance: Instance, name: str, runs: Runs, *, gap: float, limit: fl
 def compare(
     instance: Instance, contestants: tuple[str, ...], *, gap: float, limit: float, repetitions: int
 ) -> dict[str, Any]:
-    """Run all contestants on one instance; give the row of the table."""
+    """Run all contestants on one instance; return the row of the table."""
     found, best, best_clock = _first_round(instance, contestants, gap=gap, limit=limit)
     near = [name for name, runs in found.items() if runs.reached and runs.seconds <= RERUN_RATIO * best]
-    for name in undecided(found):  # once more, with time enough to tell on a busy machine
+    for name in undecided(found):  # once more, with enough time to decide on a busy machine
         found[name] = Runs()
         run_once(instance, name, found[name], gap=gap, limit=min(limit, RETRY_FACTOR * CUT_OFF * best_clock + GRACE))
     singles = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
@@ -98,7 +98,7 @@ def compare(
 def _first_round(
     instance: Instance, contestants: tuple[str, ...], *, gap: float, limit: float
 ) -> tuple[dict[str, Runs], float, float]:
-    """Run everybody once with the time of the best so far; give that time on the processor and on the clock, too."""
+    """Run all contestants once with the time of the best so far; return also its processor and wall time."""
     found: dict[str, Runs] = {}
     best = best_clock = limit
     for name in contestants:
@@ -113,7 +113,7 @@ def _first_round(
 def _winner(found: dict[str, Runs]) -> tuple[str | None, float | None]:
     """Return the best single method, and how many times its seconds auto took."""
     reached = {name: runs.seconds for name, runs in found.items() if runs.reached and name != "auto"}
-    if not reached and found["auto"].reached:  # all that is known of the others is how long they did not take
+    if not reached and found["auto"].reached:  # of the others only a lower bound on their time is known
         cut_off = [runs.seconds for name, runs in found.items() if name != "auto" and runs.is_cut_off]
         reached = {"auto": min(cut_off, default=found["auto"].seconds)}
     winner = min(reached, key=lambda name: reached[name]) if reached else None
@@ -139,13 +139,13 @@ def _features(instance: Instance) -> dict[str, Any]:
 
 
 def undecided(found: dict[str, Runs]) -> list[str]:
-    """Methods that the limit stopped before they had the time, on the processor, that would clear auto of a loss."""
+    """Return the methods that the limit stopped before they had enough processor time to decide the comparison."""
     needed = found["auto"].seconds / ALLOWED_RATIO
     return [name for name, runs in found.items() if name != "auto" and runs.is_cut_off and runs.seconds < needed]
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """Seconds on the processor of each method and auto over the best; then where auto is too slow, and why."""
+    """Return processor seconds of each method and auto over the best; then where auto is too slow, and why."""
     names = list(dict.fromkeys(name for row in rows for name in row["methods"]))
     head = ("instance", "pairs / record", "gap", *names, "auto / best")
     cells = []
@@ -167,7 +167,7 @@ def verdict(row: dict[str, Any]) -> str:
 
 
 def losses(rows: list[dict[str, Any]]) -> list[str]:
-    """All but where auto met what is asked, with what it chose; then how often it did."""
+    """Return the comparisons that auto did not meet, with its choices; then how often it met them."""
     lines = []
     for row in rows:
         found = verdict(row)
@@ -219,7 +219,7 @@ def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> 
     methods.warm_up()
     contestants = tuple(name for name in CONTESTANTS if name == "auto" or name in registry.ours)
     if contestants == ("auto",):
-        raise SystemExit("auto needs somebody to be compared with: name other methods after --ours")
+        raise SystemExit("auto needs a method to be compared with: name other methods after --ours")
     rows: list[dict[str, Any]] = []
     for instance, gap in itertools.product(registry.instances(seed), sorted(registry.gaps, reverse=True)):
         last = rows[-1] if rows else None

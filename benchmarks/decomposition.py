@@ -93,7 +93,7 @@ def ablation(epsilon: float) -> dict:
 
 
 def ablation_without_halo() -> dict:
-    """(b) What the others do where halo cuts do not do their work for them: a second one off as well."""
+    """(b) The effect of the others without halo cuts: a second acceleration is off as well."""
     base = BendersOptions().without("halo cuts")
     configurations = {"without halo cuts": base}
     configurations |= {f"and without {name}": base.without(name) for name in ACCELERATIONS if name != "halo cuts"}
@@ -174,12 +174,12 @@ def benders_rows(result: mdp.Result) -> list[dict]:
 
 
 def iterations(result: mdp.Result) -> int:
-    """Iterations of the decomposition; rounds of lazy rows in components that are solved directly do not count."""
+    """Return the decomposition's iterations; rounds of lazy rows in directly solved components do not count."""
     return max((row["iteration"] + 1 for row in benders_rows(result)), default=0)
 
 
 def own_gap(result: mdp.Result) -> float:
-    """The gap by the decomposition's own bounds; what is certified in the end can be a simpler and better mechanism."""
+    """Return the gap by the decomposition's own bounds; the certified mechanism can be a simpler and better one."""
     rows = {row["component"]: row for row in benders_rows(result)}
     return max((row["gap"] for row in rows.values()), default=result.gap)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:
-    """Run small sizes first; a method that missed the gap at one size is not asked for larger ones."""
+    """Run small sizes first; a method that missed the gap at one size is not run at larger ones."""
     fits, rows, cells = [], [], []
     for dataset in registry.datasets:
         for exponent in registry.exponents:
@@ -30,7 +30,7 @@ def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> 
 
 
 def _lines(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """What reached the gap: a panel for each dataset and privacy, a line for each method."""
+    """Return the runs that reached the gap: a panel for each dataset and privacy, a line for each method."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in rows:
         own = panels.setdefault(f"{row['dataset']}, epsilon d = {row['exponent']:g}", {}).setdefault(row["method"], [])

@@ -13,7 +13,7 @@ from papers.qiu2024.datasets import Datasets
 
 ROME = Path(os.environ.get("METRICDP_ROME", Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"))
 DATASETS = ("road", "grid", "text", "synthetic")
-LARGEST = {"text": 2_000}  # so many words are shipped
+LARGEST = {"text": 2_000}  # records: the shipped words
 ROME_SEED, ROME_CITY = 500, 43_160
 
 
@@ -38,7 +38,7 @@ class Instance:
         return f"{self.dataset} {self.n:,} x {self.n_outputs}, {privacy}"
 
     def problem(self) -> mdp.Problem:
-        """A new problem at every call: nothing that one method worked out is there for the next."""
+        """Return a new problem at every call, so that no method profits from results of another."""
         if self.dataset == "rome":
             return rome_problem(self.n, epsilon=self.exponent)
         datasets = Datasets()
@@ -51,12 +51,12 @@ class Instance:
 
 
 def rome_nodes() -> mdp.Records | None:
-    """All 43,160 intersections of Rome where the data is at hand (METRICDP_ROME names its folder)."""
+    """Return all 43,160 intersections of Rome if the data is available (METRICDP_ROME names its folder)."""
     return mdp.data.read_records(ROME / "nodes.csv.gz") if (ROME / "nodes.csv.gz").exists() else None
 
 
 def rome_problem(n: int, *, epsilon: float) -> mdp.Problem:
-    """The paper's instance of 500 records, or all of Rome; eta is 2 km."""
+    """Return the paper's instance of 500 records, or all of Rome; eta is 2 km."""
     nodes = rome_nodes()
     if nodes is None:
         raise FileNotFoundError(f"no Rome data in {ROME}: set METRICDP_ROME to its folder")
@@ -68,7 +68,7 @@ def rome_problem(n: int, *, epsilon: float) -> mdp.Problem:
 
 
 def rome_or_gothenburg(*, epsilon: float) -> tuple[str, mdp.Problem]:
-    """The paper's instance, or 500 intersections of the shipped city with as many neighbours each."""
+    """Return the paper's instance, or 500 intersections of the shipped city with as many neighbours each."""
     if rome_nodes() is None:
         records = mdp.data.road("gothenburg", n=500, seed=0)
         return "Gothenburg 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=0.7, outputs=100)

@@ -1,4 +1,4 @@
-"""A peer's answer before the same court as ours: what it really satisfied, then repair, certificate and bound."""
+"""Check a peer's answer like ours: the epsilon that it satisfied, then repair, certificate and bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def satisfied_epsilon(Z: np.ndarray, problem: Problem) -> float:
-    """The smallest epsilon that a float matrix satisfies as it is, negative entries as 0; infinite for 0 beside more.
+    """Return the smallest epsilon of a float matrix, negative entries as 0; infinite for 0 beside a positive entry.
 
     Records at distance 0 with different rows satisfy none.
     """
@@ -56,7 +56,7 @@ def judge(Z: np.ndarray, multipliers: np.ndarray | None, scale: float, problem: 
 
 @cache
 def warm_up() -> None:
-    """Load what judging needs: no peer pays for it."""
+    """Load the code that the check needs, so that it is not part of a peer's time."""
     small = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.5, outputs=4)
     rows = np.full((9, 4), 0.25)
     judge(rows, np.ones((2 * small.graph.n_pairs, 4)), 1.0, small)

@@ -24,12 +24,12 @@ INSTANCES = (
     Case("", "words", 2_000, 100, 4.0, 1.0),
     Case("", "words", 1_000, 1_000, 4.0, 1.0),
 )
-LIMITS_SECONDS = (1.0, 4.0, 20.0, 60.0)  # seconds
+LIMITS_SECONDS = (1.0, 4.0, 20.0, 60.0)  # time limits to test
 ROME, ROME_METHODS, ROME_LIMITS = Case("", "rome", 43_160, 100, 2.0, 2.0), ("first-order", "auto"), (4.0, 60.0)
 
 
 def allowed(limit: float) -> float:
-    """What may be taken when ``limit`` seconds are asked for."""
+    """Return the seconds that a run may take with a limit of ``limit`` seconds."""
     return limit + max(0.05 * limit, 2.0)
 
 

@@ -18,9 +18,9 @@ from benchmarks.alone import Case, run_alone
 from benchmarks.instances import rome_nodes
 from benchmarks.tables import table
 
-N_STEPS = 60  # first-order steps after which all arrays are there, and a last repair
-EXTENDED_STEPS = 1_700  # after which edges have come in three times
-ROUGH_GAP = 0.2  # the gap: repairs are short then
+N_STEPS = 60  # first-order steps after which all arrays exist and a last repair was made
+EXTENDED_STEPS = 1_700  # first-order steps after which edges have been added three times
+ROUGH_GAP = 0.2  # relative; repairs are short at this gap
 SMALL_CASES = (
     Case("first-order", "words", 1_000, 1_000, 4.0, 1.0, gap=ROUGH_GAP, max_iterations=N_STEPS),
     Case("first-order", "gothenburg", 1_500, 800, 1.0, 5.0, gap=ROUGH_GAP, max_iterations=N_STEPS),
@@ -52,7 +52,7 @@ UNLIMITED_CASES = (
     Case("kernel", "gothenburg", 400, 400, 1.0, 10.0, limit=120.0),
     Case("benders", "gothenburg", 500, 100, 1.0, 10.0, limit=120.0),
 )
-LIMITS_GB = (0.31, 0.335, 0.29, 0.385, 0.305)  # gigabytes
+LIMITS_GB = (0.31, 0.335, 0.29, 0.385, 0.305)  # one for each case, below its peak without a limit
 LIMITED_CASES = tuple(replace(case, memory_limit=limit) for case, limit in zip(UNLIMITED_CASES, LIMITS_GB, strict=True))
 
 

@@ -30,7 +30,7 @@ def solve(problem: Problem, name: str, *, gap: float, time_limit: float, **optio
 
 
 def warm_up() -> None:
-    """Compile every kernel, so that no run pays for it."""
+    """Compile every kernel, so that it is not part of any run's time."""
     small = mdp.Problem(mdp.data.grid(6, 6), epsilon=1.0, eta=1.5, outputs=12)
     for name in METHODS:
         solve(small, name, gap=0.05, time_limit=10.0)

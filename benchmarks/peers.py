@@ -1,4 +1,4 @@
-"""What a user would take instead: the whole linear program in the hands of a general solver.
+"""What a user would run instead: the whole linear program by a general solver.
 
 This file imports nothing of the library and each solver only when asked, since HiGHS and OR-tools cannot live in one
 process: every peer runs in a process of its own (``benchmarks.worker``).
@@ -15,7 +15,7 @@ from scipy import sparse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Answer = tuple[np.ndarray, np.ndarray | None, str]  # matrix, multipliers of the mDP rows (2P x K), the solver's word
+Answer = tuple[np.ndarray, np.ndarray | None, str]  # matrix, multipliers of the mDP rows (2P x K), the solver's status
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Program:
 
     @property
     def scale(self) -> float:
-        """Costs are handed over in units of the largest: solvers' tolerances are made for numbers around 1."""
+        """The largest cost, by which all are divided: solvers' tolerances are made for numbers around 1."""
         return float(self.costs.max()) or 1.0
 
     def inequalities(self) -> sparse.csr_matrix:
-        """All mDP rows of one output, 2P x N."""
+        """Return all mDP rows of one output, 2P x N."""
         tail, head, growth = self.ends
         rows = np.arange(len(tail))
         values = np.concatenate((np.ones(len(tail)), -growth))
@@ -48,17 +48,17 @@ class Program:
         return sparse.csr_matrix((values, (np.tile(rows, 2), np.concatenate((tail, head)))), shape=shape)
 
     def all_inequalities(self) -> sparse.csr_matrix:
-        """The rows of all outputs; the variable of record i and output k has the number i K + k."""
+        """Return the rows of all outputs; the variable of record i and output k has the number i K + k."""
         return sparse.kron(self.inequalities(), sparse.identity(self.costs.shape[1]), format="csr")
 
     def sums(self) -> sparse.csr_matrix:
-        """The rows that say that probabilities sum to 1."""
+        """Return the rows by which probabilities sum to 1."""
         n, K = self.costs.shape
         return sparse.kron(sparse.identity(n), np.ones((1, K)), format="csr")
 
 
 def highs(program: Program, algorithm: str, tolerance: float | None) -> Answer:
-    """HiGHS; interior point methods without crossover, which would only cost them time here."""
+    """Solve with HiGHS; interior point methods without crossover, which would only cost time here."""
     import highspy
 
     if algorithm == "hipo":
@@ -91,7 +91,7 @@ def highs(program: Program, algorithm: str, tolerance: float | None) -> Answer:
 
 
 def linprog(program: Program, _tolerance: float | None) -> Answer:
-    """scipy.optimize.linprog as its documentation shows it."""
+    """Solve with scipy.optimize.linprog as its documentation shows it."""
     from scipy.optimize import linprog as solve
 
     n, K = program.costs.shape
@@ -132,7 +132,7 @@ def ortools_pdlp(program: Program, tolerance: float | None) -> Answer:
 
 
 def clarabel(program: Program, _tolerance: float | None) -> Answer:
-    """CVXPY with Clarabel, written as one would write it down."""
+    """Solve with CVXPY and Clarabel, written in the usual way."""
     import cvxpy
 
     Z = cvxpy.Variable(program.costs.shape, nonneg=True)
@@ -146,7 +146,7 @@ def clarabel(program: Program, _tolerance: float | None) -> Answer:
 
 
 def qif(program: Program, _tolerance: float | None) -> Answer:
-    """libqif's optimal mechanism for a given d; it takes functions, and gives no multipliers."""
+    """Solve with libqif's optimal mechanism for a given d; it takes functions, and returns no multipliers."""
     import qif as library
 
     n, K = program.costs.shape

@@ -18,7 +18,7 @@ K = 100
 
 
 def city(n: int | None) -> mdp.Records:
-    """All of Rome where the data is at hand; otherwise points spread as densely over a square."""
+    """Return all of Rome if the data is available; otherwise points spread as densely over a square."""
     nodes = rome_nodes()
     if nodes is None:
         side = 0.36 * np.sqrt((n or 43_160) / 43_160)
@@ -28,7 +28,7 @@ def city(n: int | None) -> mdp.Records:
 
 
 def spread(records: mdp.Records, epsilon: float) -> np.ndarray:
-    """Half uniform, half exponential mechanism: private at epsilon by the triangle inequality, up to rounding."""
+    """Return half uniform, half exponential mechanism: private up to rounding by the triangle inequality."""
     outputs = np.random.default_rng(1).choice(records.n, K, replace=False)
     distances = CoordinateMetric("haversine").to_rows(records, outputs)
     weights = np.exp(-0.5 * epsilon * (distances - distances.min(axis=1, keepdims=True)))
@@ -36,7 +36,7 @@ def spread(records: mdp.Records, epsilon: float) -> np.ndarray:
 
 
 def integers(Z: np.ndarray) -> np.ndarray:
-    """Floats to weights that sum to 2^63; not repaired: the check decides."""
+    """Return floats as weights that sum to 2^63; not repaired: the check decides."""
     table = np.maximum(np.floor(Z * 2.0**63 * (1 - 1e-9)), 1).astype(np.uint64)
     table[np.arange(len(Z)), Z.argmax(axis=1)] += np.uint64(1 << 63) - table.sum(axis=1, dtype=np.uint64)
     return table

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-START_UP_SECONDS = 90.0  # seconds that imports, first calls and drawing the instance may take: they are not timed
-POLL_SECONDS = 0.05
+START_UP_SECONDS = 90.0  # for imports, first calls and drawing the instance, which are not timed
+POLL_SECONDS = 0.05  # between two looks at the process's memory
 
 
 def held_mb(process: int | str = "self", *, field: str = "VmRSS") -> float:
-    """Memory that a process holds, in MB.
+    """Return the memory that a process holds, in MB.
 
     Linux keeps it in /proc; the resource usage that the system reports would count what the parent held before it
     started the process. Elsewhere the peak of this process is all there is.
@@ -31,12 +31,12 @@ def held_mb(process: int | str = "self", *, field: str = "VmRSS") -> float:
 
 
 def peak_mb() -> float:
-    """The most memory that this process has held since the peak was last forgotten."""
+    """Return the most memory that this process has held since the peak was last reset, in MB."""
     return held_mb(field="VmHWM")
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew, where the system can."""
+    """Reset the peak, where the system can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

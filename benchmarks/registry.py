@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Keep = Callable[[list[dict[str, Any]]], None]  # saves rows as they come: hours of work survive an interruption
 
 GAPS = (0.01, 0.001, 0.0001)
-CITY_ENTRIES = 1_000_000  # records times outputs
+CITY_ENTRIES = 1_000_000  # records times outputs: larger problems are whole cities
 QIF_UP_TO = 1_000  # records times outputs: beyond it libqif's callbacks and dense rows take hours
 
 
@@ -36,7 +36,7 @@ class Registry:
     rome: tuple[tuple[int, float], ...] = ()  # records and epsilon, where the data is at hand
 
     def instances(self, seed: int) -> Iterator[Instance]:
-        """All instances; as many outputs as records where there are fewer records than outputs."""
+        """Return all instances; as many outputs as records where there are fewer records than outputs."""
         for n, exponent, dataset in itertools.product(self.sizes, self.exponents, self.datasets):
             if n <= LARGEST.get(dataset, n):
                 yield Instance(dataset, n, min(n, self.n_outputs), exponent, seed)
@@ -45,12 +45,12 @@ class Registry:
                 yield Instance("rome", n, 100, epsilon)
 
     def ours_of(self, instance: Instance) -> tuple[str, ...]:
-        """Our methods that an instance is for: a whole city is not for those that form linear programs."""
+        """Return our methods for an instance: without those that form linear programs for a whole city."""
         is_city = instance.n * instance.n_outputs > CITY_ENTRIES
         return tuple(name for name in self.ours if not is_city or name in ("auto", "first-order"))
 
     def peers_of(self, instance: Instance) -> tuple[str, ...]:
-        """The peers that reach an instance's size."""
+        """Return the peers that can solve an instance of this size."""
         is_small = instance.n * instance.n_outputs <= QIF_UP_TO
         return tuple(name for name in self.peers if is_small or name != "libqif")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS, BYTES_PER_ROW = 2e8, 40  # of the whole linear program: two entries of 12 bytes, and its bounds
-FINISH_SECONDS = 120.0  # seconds: ours keep the limit themselves, and then repair and certify what they have
+FINISH_SECONDS = 120.0  # beyond the limit: our methods keep it themselves, and then repair and certify
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the limit stopped one of ours: near enough by chance, but by itself it would have gone on."""
+        """Whether the limit stopped one of our methods: it may be close enough by chance, but would have continued."""
         return any(answer.get("is_cut_off", False) for answer in self.answers)
 
     @property
@@ -103,7 +103,7 @@ def run_instance(
     repetitions: int,
     profile: bool = False,
 ) -> list[Outcome]:
-    """Run all methods in turn, ``repetitions`` times; what failed or came too late once is not run again."""
+    """Run all methods in turn, ``repetitions`` times; a method that failed or was late once is not run again."""
     problem = instance.problem()
     warm_up()
     outcomes = [Outcome(instance.name, name, gap, is_peer=False) for name in ours for gap in gaps]
@@ -135,14 +135,14 @@ def run_instance(
 
 
 def _share_bound(outcomes: list[Outcome]) -> None:
-    """Let everybody know the best lower bound so far: some peers give none."""
+    """Store the best lower bound so far in all outcomes: some peers return none."""
     bounds = [a["lower_bound"] for o in outcomes for a in o.answers if a.get("lower_bound") is not None]
     for outcome in outcomes:
         outcome.best_bound = max(bounds, default=None)
 
 
 def _credit_finer_runs(outcomes: list[Outcome]) -> None:
-    """Let an iterative peer that missed a gap have its own run at a finer tolerance that reached it."""
+    """Use an iterative peer's run at a finer tolerance where it missed a gap that this run reached."""
     for outcome in outcomes:
         if outcome.is_peer and outcome.method in ITERATIVE_PEERS and not outcome.is_reached:
             finer = [

@@ -47,7 +47,7 @@ def run() -> dict:
 
 
 def figure(found: dict) -> Any:
-    """Seconds over N of `growth`."""
+    """Return the picture of seconds over N of `growth`."""
 
     def lines(rows: dict) -> dict[str, list[tuple[float, float]]]:
         sizes = [key for key in rows if key.isdigit()]
@@ -71,7 +71,7 @@ def growth() -> dict:
 
 
 def grow(kind: str, nodes: mdp.Records) -> dict:
-    """Over samples of the whole city, or over regions around its middle."""
+    """Run over samples of the whole city, or over regions around its middle."""
     rows = {}
     for n in GROWTH_SIZES:
         problem = _sample(nodes, n) if kind == "samples" else _region(nodes, n)
@@ -103,14 +103,14 @@ def grow(kind: str, nodes: mdp.Records) -> dict:
 
 
 def _sample(nodes: mdp.Records, n: int) -> mdp.Problem:
-    """A sample of the city; eta and 1 / epsilon grow as it gets thinner."""
+    """Return a sample of the city; eta and 1 / epsilon grow as it gets thinner."""
     scale = np.sqrt(n / nodes.n)
     records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
     return mdp.Problem(records, epsilon=GROWTH_EPSILON * scale, eta=GROWTH_ETA / scale, outputs=100)
 
 
 def _region(nodes: mdp.Records, n: int) -> mdp.Problem:
-    """The n intersections nearest to the middle: epsilon and eta are the same, and a neighbourhood as dense."""
+    """Return the n intersections nearest to the middle, at the same epsilon, eta and density."""
     middle = np.median(nodes.coordinates, axis=0)
     squeeze = np.array([1.0, np.cos(np.radians(middle[0]))])
     near = np.argsort((((nodes.coordinates - middle) * squeeze) ** 2).sum(axis=1))[:n]
@@ -136,7 +136,7 @@ def city() -> dict:
 
 
 def one_city(n: int, epsilon: float, gap: float) -> dict:
-    """One run of `city`."""
+    """Do one run of `city`."""
     begin = time.perf_counter()
     nodes = rome_nodes()
     records = nodes if n >= nodes.n else nodes.sample(n, seed=0)

@@ -29,7 +29,7 @@ PARTS = {
 
 
 def shares(result: Result) -> dict[str, float]:
-    """The share of each stage of a run, largest first; what no row of the trace explains is ``other``."""
+    """Return the share of each stage of a run, largest first; the rest of the time is ``other``."""
     spent: dict[str, float] = {}
     last = 0.0
     for row in result.trace.rows:
@@ -51,7 +51,7 @@ def shares(result: Result) -> dict[str, float]:
 
 
 def hot_functions(run: Callable[[], Any], *, count: int = 15) -> tuple[Any, list[list[Any]]]:
-    """Run under the profiler: the value, and the functions with the most time of their own (seconds, calls, name)."""
+    """Run under the profiler; return the value and the functions with the most own time (seconds, calls, name)."""
     profiler = cProfile.Profile()
     value = profiler.runcall(run)
     stats = pstats.Stats(profiler).stats  # type: ignore[attr-defined]

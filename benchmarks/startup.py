@@ -1,4 +1,4 @@
-"""How long it takes to begin: importing, asking for help, and the first solve with nothing compiled yet.
+"""Start-up times: importing, printing the help, and the first solve with nothing compiled yet.
 
 Processor seconds of a fresh process each, user and system. Repetitions go through all measurements in turn, so that
 what else the machine does falls on all of them; the least of each counts.

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(cell).replace("|", "/") for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def time_cell(outcome: Outcome) -> str:
-    """Median with spread; what did not reach the gap says how far it came."""
+    """Return the median with spread, or the gap that was reached instead of the requested one."""
     if outcome.fault:
         return outcome.fault[:80]
     spread = ""
@@ -39,7 +39,7 @@ def memory_cell(outcome: Outcome) -> str:
 
 
 def epsilon_cell(outcome: Outcome) -> str:
-    """The epsilon that a peer's answer satisfied before repair, as a multiple of the one asked for."""
+    """Return the epsilon that a peer's answer satisfied before repair, as a multiple of the requested one."""
     if not outcome.is_peer:
         return "certified"
     if outcome.fault:
@@ -53,7 +53,7 @@ def epsilon_cell(outcome: Outcome) -> str:
 
 
 def fit_exponent(sizes: Sequence[float], values: Sequence[float]) -> dict[str, Any] | None:
-    """The slope of log value over log size by least squares, with the range of slopes between neighbouring sizes."""
+    """Return the least-squares slope of log value over log size, with the range between neighbouring sizes."""
     points = [(n, v) for n, v in sorted(zip(sizes, values, strict=True)) if v > 0]
     if len(points) < 2:
         return None
@@ -68,7 +68,7 @@ def fit_exponent(sizes: Sequence[float], values: Sequence[float]) -> dict[str, A
 
 
 def ratio_cell(outcome: Outcome, ours: Sequence[Outcome]) -> str:
-    """How many times the seconds of our best method on the same instance and gap."""
+    """Return how many times the seconds of our best method on the same instance and gap were taken."""
     best = [o.median for o in ours if o.is_reached and o.gap == outcome.gap and o.instance == outcome.instance]
     if not best or not outcome.is_reached:
         return "-"
@@ -76,7 +76,7 @@ def ratio_cell(outcome: Outcome, ours: Sequence[Outcome]) -> str:
 
 
 def times_cell(outcome: Outcome, auto: Outcome) -> str:
-    """How many times as long as `auto`; of what came too late it is only known that it is more."""
+    """Return how many times as long as `auto`; a lower bound for runs that were too late."""
     if outcome.is_reached:
         return _times(outcome.median / auto.median)
     late = next((answer["late"] for answer in outcome.answers if "late" in answer), None)

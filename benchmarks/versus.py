@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> dict[str, Any]:
-    """Run every instance; give the rows and the tables."""
+    """Run every instance; return the rows and the tables."""
     outcomes: list[Outcome] = []
     for instance in registry.instances(seed):
         found = run_instance(
@@ -39,7 +39,7 @@ def run(registry: Registry, *, seed: int, keep: Keep, profile: bool = False) -> 
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """For each gap the seconds of `auto` and how many times as long the others took; memory; what peers satisfied."""
+    """Return for each gap `auto`'s seconds and how many times as long the others took; memory; peers' privacy."""
     gaps = sorted({o.gap for o in outcomes}, reverse=True)
     parts = [
         f"### Times as long as `auto`, gap {100 * gap:g} %\n\n" + _grid(outcomes, gap, time_cell, times_cell)
@@ -57,7 +57,7 @@ def _grid(
     own_cell: Callable[[Outcome], str],
     cell: Callable[[Outcome, Outcome], str],
 ) -> str:
-    """Instances by methods, `auto` first; instances that `auto` did not solve say so."""
+    """Return a table of instances by methods, `auto` first; instances that `auto` did not solve are marked."""
     here = [o for o in outcomes if o.gap == gap]
     known = [name for name in (*METHODS, *PEERS) if name != "auto"]  # in the same order in every table
     found = [name for name in dict.fromkeys(o.method for o in here) if name != "auto"]
@@ -74,7 +74,7 @@ def _grid(
 
 
 def _satisfied(peers: list[Outcome]) -> str:
-    """For each peer: answers, those that satisfied epsilon exactly, the worst finite excess, and those without any."""
+    """Return for each peer: answers, those that satisfied epsilon, the worst finite excess, and those without any."""
     rows = []
     largest = max((o.gap for o in peers), default=0.0)
     peers = [o for o in peers if o.method in ITERATIVE_PEERS or o.gap == largest]  # one run stands for all gaps
@@ -100,7 +100,7 @@ def _satisfied(peers: list[Outcome]) -> str:
 
 
 def markdown(outcomes: list[Outcome]) -> str:
-    """A summary; one table for each instance; then the shares of the stages and, if asked for, the functions."""
+    """Return a summary; one table for each instance; then the shares of the stages and, on request, the functions."""
     ours = [o for o in outcomes if not o.is_peer]
     parts = [summary(outcomes)]
     for name in dict.fromkeys(o.instance for o in outcomes):
@@ -137,5 +137,5 @@ def markdown(outcomes: list[Outcome]) -> str:
 
 
 def _lacks_bound(outcome: Outcome) -> bool:
-    """Whether the gap is by somebody else's lower bound, since the peer gives no multipliers."""
+    """Return whether the gap uses another program's lower bound, since the peer returns no multipliers."""
     return not outcome.fault and outcome.answers[0]["lower_bound"] is None

@@ -111,7 +111,7 @@ def draw_reports() -> None:
 
 
 def draw_loss() -> None:
-    """Draw what privacy costs, and what an adversary makes of it, against epsilon."""
+    """Draw the cost of privacy, and the adversary's error, against epsilon."""
     best, simple, error, right = [], [], [], []
     for epsilon in EPSILONS:
         problem = problem_at(epsilon)

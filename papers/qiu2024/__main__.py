@@ -16,15 +16,15 @@ WRONG_INPUT, PROGRAM_FAILED = 2, 3
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises what is wrong with the arguments, so that it is told like every other error."""
+    """Raises faults of the arguments as errors, so that they are reported like all others."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the complaint."""
+        """Raise the fault as an InputError."""
         raise InputError(f"{message}; see python -m papers.qiu2024 --help")
 
 
 def main() -> None:
-    """Run what the command line asks for; every error becomes one line and an exit code."""
+    """Run the command line; every error becomes one line and an exit code."""
     try:
         _run(_parser().parse_args())
     except (InputError, MissingExtraError) as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from papers.qiu2024.published import Figure
 
-SPREAD_FACTOR = 1.96
+SPREAD_FACTOR = 1.96  # standard deviations, as in the paper's tables
 
 
 def mean_spread(values: Sequence[float]) -> Figure:
@@ -28,7 +28,7 @@ def mean_spread(values: Sequence[float]) -> Figure:
 
 
 def shown(figure: Figure | None, *, missing: str = "–", decimals: int | None = None) -> str:
-    """Return a mean with its spread in as many digits as it deserves, or with ``decimals``.
+    """Return a mean with its spread in significant digits, or with ``decimals``.
 
     Examples
     --------

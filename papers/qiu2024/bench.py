@@ -48,7 +48,7 @@ class Bench:
         return tuple(name for name in PARTITIONERS if name != "metis" or find_spec("pymetis") is not None)
 
     def run(self, tasks: Iterable[Task]) -> None:
-        """Do the tasks that are not finished yet, each once; say what is done and how long the rest may take."""
+        """Do the tasks that are not finished yet, each once; print what is done and how long the rest may take."""
         store = Store(self.out / "instances")
         wanted = list(dict.fromkeys(task for task in tasks if task not in self._answers))
         todo = []
@@ -72,7 +72,7 @@ class Bench:
             self.tell(f"[{number}/{len(todo)}] {task.title}: {answer['task_seconds']:.1f} s, {guess}")
 
     def answer(self, task: Task) -> dict[str, Any]:
-        """Return what a finished task found."""
+        """Return the results of a finished task."""
         return self._answers[task]
 
 
@@ -112,7 +112,7 @@ def _family(task: Task) -> tuple[Any, ...]:
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Notice Ctrl-C in this block, whoever handles it: a solve takes it as a wish to end soon and says nothing."""
+    """Notice Ctrl-C in this block even if it is handled elsewhere: a solve ends early on it without an error."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return

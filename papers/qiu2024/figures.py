@@ -1,4 +1,4 @@
-"""Pictures. This is the only file that knows the plotting library."""
+"""Pictures. This is the only file that imports the plotting library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of runs that may have hit a limit: what was reached is averaged, what was not is said."""
+"""Figures of runs that may have hit a limit: reached ones are averaged, the others are marked."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def run_paper(
     data: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Reproduce a table or figure of the paper, or all of them; give the files that were written.
+    """Reproduce a table or figure of the paper, or all of them; return the files that were written.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Finished work on disk: one JSON file per task, whole or not at all, so that a run can go on where it ended."""
+"""Finished work on disk: one JSON file per task, complete or absent, so that a run can continue where it ended."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Store:
         return self.folder / f"{readable}-{hashlib.sha256(own.encode()).hexdigest()[:10]}.json"
 
     def load(self, task: Task) -> dict[str, Any] | None:
-        """Return what a finished task found; None if it has not been done, or its file cannot be used."""
+        """Return the results of a finished task; None if it has not been done, or its file cannot be used."""
         try:
             found = json.loads(self.path(task).read_bytes())
         except (OSError, ValueError):
@@ -68,7 +68,7 @@ class Store:
         return found["result"] if found.get("task") == dict(task.fields) else None
 
     def save(self, task: Task, result: dict[str, Any]) -> None:
-        """Write what a task found."""
+        """Write the results of a task."""
         self.folder.mkdir(exist_ok=True)
         whole = {
             "format": FORMAT,
@@ -81,7 +81,7 @@ class Store:
 
 
 def to_json(value: Any) -> bytes:
-    """Return JSON that any reader takes: infinities and missing numbers become null."""
+    """Return JSON that any reader accepts: infinities and missing numbers become null."""
     return (json.dumps(_plain(value), indent=1, allow_nan=False) + "\n").encode()
 
 

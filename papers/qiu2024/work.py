@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from papers.qiu2024.datasets import Datasets
     from papers.qiu2024.store import Task
 
-THREADS = 1  # of every solve: times do not depend on the number of cores, and the paper's code uses one, too
-ALL_ROWS_TOLERANCE = 1e-7  # what LP solvers use by default: the classic comparison is not asked for more
+THREADS = 1  # of every solve: times do not depend on the number of cores, and the paper's code uses one as well
+ALL_ROWS_TOLERANCE = 1e-7  # the default of LP solvers, which the classic comparison uses
 PRESETS: dict[str, Callable[..., BendersOptions]] = {"plain": BendersOptions.textbook, "ours": BendersOptions}
 CLASSIC = {
     "dual simplex": DirectOptions(algorithm="simplex", all_rows=True, tolerance=ALL_ROWS_TOLERANCE),
@@ -92,7 +92,7 @@ def cross_components(part: Partition) -> list[int]:
 
 
 def picture(task: Task, data: Datasets) -> dict[str, Any]:
-    """Divide the records and keep what a picture needs."""
+    """Divide the records and return the data for a picture."""
     problem = _problem(task, data)
     part = _divide(task, problem)
     points = part.plot_data(problem.records)

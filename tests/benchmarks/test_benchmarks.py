@@ -157,7 +157,7 @@ def test_a_gap_below_one_that_nobody_reached_is_not_tried_and_counts_as_unsolved
 
 def test_auto_alone_is_no_comparison(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "auto", "--quick", "--ours", "auto", "--out", str(tmp_path)])
-    with pytest.raises(SystemExit, match="needs somebody to be compared with"):
+    with pytest.raises(SystemExit, match="needs a method to be compared with"):
         main()
 
 

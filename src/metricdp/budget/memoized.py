@@ -121,7 +121,7 @@ class Memoized:
         return self._file.path
 
     def perturb(self, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False) -> Any:
-        """Return the report of each record id of ``holder``: the stored one, or a new one that is stored for good."""
+        """Return the report of each record id of ``holder``: the stored one, or a new one that is then stored."""
         faults = Faults("the question")
         check_holder(holder, faults)
         faults.raise_if_any()

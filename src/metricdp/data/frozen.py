@@ -1,4 +1,4 @@
-"""Arrays that are read-only for good: numpy cannot make them writable again."""
+"""Arrays that stay read-only: numpy cannot make them writable again."""
 
 from __future__ import annotations
 

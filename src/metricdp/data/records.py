@@ -22,7 +22,7 @@ Kind = Literal["places", "vectors"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records(FrozenArrays):
-    """The secret records: ids, coordinates and how likely each is, in arrays of its own that nobody can change.
+    """The secret records: ids, coordinates and how likely each is, in read-only arrays of its own.
 
     Parameters
     ----------

@@ -173,7 +173,7 @@ class PointGuarantee:
     def _worst_neighbours(
         self, i: NDArray[np.int64], j: NDArray[np.int64], distances: NDArray[np.float64], r: float, worst: Reach
     ) -> Reach:
-        """Neighbours are no farther apart than their distance: the farthest whose cells can meet is the worst."""
+        """Return the worst case among neighbours: the farthest pair whose cells can meet."""
         order = np.argsort(-distances)
         order = order[distances[order] > worst.distance]
         block = 1024

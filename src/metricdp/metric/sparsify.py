@@ -24,8 +24,8 @@ def prune_implied(graph: MdpGraph, *, is_over: Callable[[], bool] = never) -> Md
     """Drop each pair i, j that a common neighbour k implies by ``d_ik + d_kj <= d_ij`` (the chain rule).
 
     Distances must be positive (merge records at distance 0 first): then a dropped pair is implied by strictly shorter
-    ones, and by induction by those that stay. StoppedError is raised when ``is_over``, which is asked now and then,
-    says that there is no more time.
+    ones, and by induction by those that stay. StoppedError is raised when ``is_over``, which is called now and then,
+    returns True.
     """
     if graph.n_pairs == 0:
         return graph

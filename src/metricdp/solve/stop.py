@@ -58,7 +58,7 @@ class Stop:
         return max(0.0, min(self.most_bytes - held_bytes(), available_bytes()))
 
     def has_room(self, more: float) -> bool:
-        """Whether solvers may grow by ``more`` bytes in this process; large requests check the machine's memory too."""
+        """Return whether solvers may grow by ``more`` bytes in this process; large requests check the machine, too."""
         return held_bytes() + more <= self.most_bytes and (more < UNCHECKED_BYTES or more <= available_bytes())
 
     def request_end(self) -> None:

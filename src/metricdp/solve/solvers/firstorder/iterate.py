@@ -85,7 +85,7 @@ class Iteration:
         )
 
     def _step(self, share: float) -> float:
-        """Do one primal-dual step; give its length."""
+        """Do one primal-dual step; return its length."""
         net = self.network
         step_records(
             net.C,

@@ -80,7 +80,7 @@ def _costs_of_tiles_in_use(  # noqa: PLR0917  (numba takes positions)
     tile_of: NDArray[np.int64],
     active: Bits,
 ) -> int:
-    """Copy the costs of a record's tiles that hold something or that an edge touches; give their number."""
+    """Copy the costs of a record's tiles that hold something or that an edge touches; return their number."""
     n = C.shape[1]
     count = 0
     for w in range(is_live.shape[1]):

@@ -195,18 +195,18 @@ class Run:
         progress.polishes = min(progress.polishes, _times(POLISH_AFTER, POLISH_AGAIN, steps))
 
     def has_time(self) -> bool:
-        """Whether there is time for more than one last repair, if that takes as long as the one before."""
+        """Return whether there is time for more than one last repair, if that takes as long as the one before."""
         return self.stop.seconds_left > LAST_REPAIR * self._last_repair_seconds
 
     def is_done(self) -> bool:
-        """Whether the gap is reached, or cannot be reached by going on."""
+        """Return whether the gap is reached, or cannot be reached by further steps."""
         return self.progress.gap <= self.gap or self._is_used_up() or self.is_stalled
 
     def _is_used_up(self) -> bool:
         return self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
 
     def _is_too_slow(self) -> bool:
-        """Whether the gap, which falls like one over the steps, would need more of them than are allowed."""
+        """Return whether the gap, which falls like one over the steps, would need more of them than are allowed."""
         steps, is_known = self.iteration.steps, self.progress.Z is not None
         foretold = steps * (self.progress.gap / self.gap - 1.0) if is_known and self.gap > 0.0 else 0.0
         return max(steps, foretold) > self.most_steps
@@ -270,7 +270,7 @@ class Run:
             self.progress.lower_bound, self.progress.proof = bound, proof
 
     def _seconds_left(self) -> float | None:
-        """Guess how long it takes: the gap falls like one over the number of steps."""
+        """Estimate how long it takes: the gap falls like one over the number of steps."""
         progress = self.progress
         if progress.Z is None or not self._new_steps:
             return None
@@ -291,12 +291,12 @@ class Run:
         return cost <= REPAIR_SHARE * since or (self.progress.gap <= 1.5 * self.gap and cost <= since)
 
     def _is_insurance_due(self) -> bool:
-        """Whether so much of the time is gone without any private matrix that the first one cannot wait."""
+        """Return whether so much time has passed without a private matrix that the first repair cannot wait."""
         stop = self.stop
         return self.progress.Z is None and stop.seconds_left < INSURED_AFTER * (stop.time_limit - stop.reserve)
 
     def _has_nearly_met(self) -> bool:
-        """Whether what is left to gain is less than the gap.
+        """Return whether the remaining gain is less than the gap.
 
         The bound's error falls like one over the steps, so what the last doubling of them gained is what is left.
         """

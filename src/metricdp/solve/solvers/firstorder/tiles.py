@@ -90,7 +90,7 @@ def copy_tile(typing: Any, target: Any, at: Any, source: Any, source_at: Any) ->
 
 @intrinsic
 def step_back(typing: Any, v: Any, at: Any, Z: Any, z_at: Any, size: Any) -> Any:  # noqa: ARG001, PLR0917
-    """Do ``v = z - size v`` and give the largest entry."""
+    """Do ``v = z - size v`` and return the largest entry."""
     signature = types.float32(v, types.intp, Z, types.intp, types.float32)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -134,7 +134,7 @@ def step_rows(  # noqa: PLR0917
     share: Any,  # noqa: ARG001
     tiny: Any,  # noqa: ARG001
 ) -> Any:
-    """Step a tile of a row to ``max(v - theta, 0)``; give the squared change and the sum of what is left in it."""
+    """Step a tile of a row to ``max(v - theta, 0)``; return the squared change and the sum of the result."""
     single = types.float32
     result = types.UniTuple(single, 2)
     signature = result(v, types.intp, Z, Z0, ahead, types.intp, single, single, single)
@@ -169,7 +169,7 @@ def step_multipliers(  # noqa: PLR0917
     share: Any,  # noqa: ARG001
     tiny: Any,  # noqa: ARG001
 ) -> Any:
-    """Step a tile of an edge's multipliers; give the squared change and the sum of what is left in it."""
+    """Step a tile of an edge's multipliers; return the squared change and the sum of the result."""
     single = types.float32
     result = types.UniTuple(single, 2)
     signature = result(Y, Y0, types.intp, ahead, types.intp, types.intp, single, single, single, single)
