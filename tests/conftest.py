@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
@@ -74,6 +75,11 @@ def small_problem(dataset: str, seed: int, *, n: int = 12, outputs: int = 6, exp
 
 
 DATASETS = ("road", "grid", "words", "gaussian")
+
+
+def exponents(low: float, high: float) -> st.SearchStrategy[float]:
+    """Values of epsilon times a typical distance, small and large ones equally likely."""
+    return st.floats(math.log10(low), math.log10(high)).map(lambda power: 10.0**power)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 import metricdp
 
 SOURCE = Path(metricdp.__file__).parent
+REPOSITORY = Path(__file__).parents[1]
 # the way of the data: imports only go left
 ORDER = (
     "errors",
@@ -54,13 +58,19 @@ def imports_in(tree: ast.AST) -> set[str]:
     return found
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported_modules(path: Path) -> set[str]:
-    return imports_in(ast.parse(path.read_text(encoding="utf-8")))
+    return imports_in(tree_of(path))
 
 
 def flowing_imports(path: Path) -> set[str]:
     """All imports but those of `report` in the methods by which objects show themselves."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(path.read_text(encoding="utf-8"))  # a tree of its own, since parts are taken out
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef) and (path.relative_to(SOURCE).as_posix(), owner.name) in SHOWN_BY_REPORT:
             shows = [node for node in owner.body if isinstance(node, ast.FunctionDef) and node.name in SHOWING]
@@ -70,15 +80,16 @@ def flowing_imports(path: Path) -> set[str]:
     return imports_in(tree)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_only_go_left(path):
-    room = room_of(path)
-    if room in ("__init__", "__main__"):
-        pytest.skip("the front door")
-    assert room in ORDER
-    for module in flowing_imports(path):
-        if module.startswith("metricdp."):
-            assert ORDER.index(module.split(".")[1]) <= ORDER.index(room), f"{path.name} imports {module}"
+def test_imports_only_go_left():
+    inside = [path for path in FILES if room_of(path) not in ("__init__", "__main__")]  # those are the front door
+    assert {room_of(path) for path in inside} == set(ORDER)
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {module}"
+        for path in inside
+        for module in flowing_imports(path)
+        if module.startswith("metricdp.") and ORDER.index(module.split(".")[1]) > ORDER.index(room_of(path))
+    ]
+    assert not wrong
 
 
 def test_the_checker_imports_no_solver_and_no_repair():
@@ -101,7 +112,7 @@ def test_no_pickle_and_no_assert():
         modules = imported_modules(path)
         assert not {m for m in modules if m.split(".")[0] in ("pickle", "dill", "cloudpickle", "marshal", "shelve")}
         assert "allow_pickle=True" not in text
-        assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(text))), path
+        assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree_of(path))), path
 
 
 def test_files_stay_short():
@@ -122,9 +133,26 @@ def test_no_float_sampling_or_weak_randomness():
 def test_only_the_command_line_speaks_of_its_options():
     """Whoever calls a function gets no advice about ``--flags``."""
     for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         said = [node.value for node in texts if id(node) not in docstrings]
         flags = [text for text in said if re.search(r"(?<![-\w])--[a-z]", text)]
         assert room_of(path) == "cli" or not flags, path
+
+
+def test_everything_the_tests_need_is_installed():
+    """A package of the extra ``dev`` that is missing fails here, and every test that needs it: nothing is skipped."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    own = next(re.findall(r"[\w-]+", need)[1:] for need in extras["dev"] if need.startswith("metricdp["))
+    needed = [need for name in (*own, "dev") for need in extras[name] if not need.startswith("metricdp[")]
+    assert len(needed) > 10
+    missing = []
+    for need in needed:
+        name = re.match(r"[\w-]+", need)[0]
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    assert not missing, 'pip install "metricdp[dev]"'

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import metricdp as mdp
 from metricdp.apply import perturb_column, perturb_frame, snap_distances
-
-pandas = pytest.importorskip("pandas")
 
 
 @pytest.fixture(scope="module")
@@ -24,28 +23,28 @@ def grid():
 
 @pytest.fixture
 def frame():
-    return pandas.DataFrame(
+    return pd.DataFrame(
         {"who": ["Ana", "Ben", "Cleo"], "lat": [57.7001, 57.7202, 57.71], "lon": 11.97}, index=[7, 5, 5]
     )
 
 
 def test_a_mechanism_gives_a_column_for_a_column(city):
-    column = pandas.Series(["a", "c", "b"], index=[3, 1, 1], name="home")
-    pandas.testing.assert_series_equal(city.perturb(column), column.reset_index(drop=True), check_dtype=False)
+    column = pd.Series(["a", "c", "b"], index=[3, 1, 1], name="home")
+    pd.testing.assert_series_equal(city.perturb(column), column.reset_index(drop=True), check_dtype=False)
 
 
 def test_columns(city):
-    column = pandas.Series(["a", "c", "b", "b"], index=[3, 1, 4, 1], name="home")
+    column = pd.Series(["a", "c", "b", "b"], index=[3, 1, 4, 1], name="home")
     answer = perturb_column(city, column)
-    pandas.testing.assert_series_equal(answer, column.reset_index(drop=True), check_dtype=False)
+    pd.testing.assert_series_equal(answer, column.reset_index(drop=True), check_dtype=False)
     kept = perturb_column(city, column, keep_index=True)
-    pandas.testing.assert_series_equal(kept, column, check_dtype=False)
+    pd.testing.assert_series_equal(kept, column, check_dtype=False)
     assert len(perturb_column(city, column.iloc[:0])) == 0
     assert list(perturb_column(city, column.astype("category"))) == ["a", "c", "b", "b"]
     with pytest.raises(mdp.InputError, match="1 of 2 rows have no record id"):
-        perturb_column(city, pandas.Series(["a", None]))
+        perturb_column(city, pd.Series(["a", None]))
     with pytest.raises(mdp.InputError, match="id 2 of 2 is not a record"):
-        perturb_column(city, pandas.Series(["a", "z"]))
+        perturb_column(city, pd.Series(["a", "z"]))
     with pytest.raises(mdp.InputError, match="a pandas Series, got list"):
         perturb_column(city, ["a"])
 
@@ -63,14 +62,14 @@ def test_frames_of_places(city, frame):
 
 
 def test_frames_of_vectors(grid):
-    points = pandas.DataFrame({"Y": [0.5, 3.3], "x": [0.6, 3.5]})
+    points = pd.DataFrame({"Y": [0.5, 3.3], "x": [0.6, 3.5]})
     answer = perturb_frame(grid, points, snap_limit=0.5)
     assert answer["report"].tolist() == ["r00c00", "r03c03"]
     assert answer[["x", "Y"]].to_numpy().tolist() == [[0.5, 0.5], [3.5, 3.5]]
 
 
 def test_rows_beyond_the_limit(city, frame):
-    far = pandas.concat([frame, pandas.DataFrame({"who": "Dan", "lat": 57.9, "lon": 11.97}, index=[9])])
+    far = pd.concat([frame, pd.DataFrame({"who": "Dan", "lat": 57.9, "lon": 11.97}, index=[9])])
     with pytest.raises(mdp.InputError, match="1 of 4 points are farther than 0.1") as caught:
         perturb_frame(city, far, snap_limit=0.1)
     assert "57.9" not in str(caught.value)
@@ -102,7 +101,8 @@ def test_bad_frames(city, frame, change, options, part):
 
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3006", None])
 def test_geo_frames_keep_their_reference_system(city, frame, crs):
-    geopandas = pytest.importorskip("geopandas")
+    import geopandas
+
     places = geopandas.GeoDataFrame(
         frame[["who"]], geometry=geopandas.points_from_xy(frame["lon"], frame["lat"]), crs="EPSG:4326"
     ).rename_geometry("where")
@@ -122,7 +122,8 @@ def test_geo_frames_keep_their_reference_system(city, frame, crs):
 
 def test_equal_reports_are_equal_to_the_last_bit(city):
     """Converted coordinates carry nothing of the true point."""
-    geopandas = pytest.importorskip("geopandas")
+    import geopandas
+
     rng = np.random.default_rng(0)
     places = geopandas.GeoSeries(
         geopandas.points_from_xy(11.97 + 1e-4 * rng.random(50), 57.70 + 1e-4 * rng.random(50)), crs="EPSG:4326"
@@ -132,8 +133,9 @@ def test_equal_reports_are_equal_to_the_last_bit(city):
 
 
 def test_bad_geo_frames(city, grid):
-    geopandas = pytest.importorskip("geopandas")
-    shapely = pytest.importorskip("shapely")
+    import geopandas
+    import shapely
+
     line = geopandas.GeoDataFrame(geometry=[shapely.LineString([(0, 0), (1, 1)])])
     with pytest.raises(mdp.InputError, match="row 0 of the GeoDataFrame is LineString"):
         perturb_frame(city, line, snap_limit=1.0)

@@ -82,18 +82,19 @@ def test_a_line_that_is_no_text_shows_no_byte(city, tmp_path):
 
 
 def test_messages_of_the_library(city, tmp_path):
-    pandas = pytest.importorskip("pandas")
+    import pandas as pd
+
     ledger = mdp.Ledger(tmp_path / "budget.db", limit=1000.0)
     memory = memoize(city, tmp_path / "answers.db")
     fitted = mdp.MetricPrivacy(mechanism=city).fit(city.records.coordinates)
-    frame = pandas.DataFrame({"lat": [SECRET + "N"], "lon": [11.97]})
+    frame = pd.DataFrame({"lat": [SECRET + "N"], "lon": [11.97]})
     calls = [
         lambda: city.perturb(SECRET),
         lambda: city.perturb(["a", SECRET]),
         lambda: city.perturb_points([[SECRET + "N", "11.97"]], limit=1.0),
         lambda: ledger.perturb(city, "Ana", SECRET),
         lambda: memory.perturb("Ana", SECRET),
-        lambda: perturb_column(city, pandas.Series([SECRET])),
+        lambda: perturb_column(city, pd.Series([SECRET])),
         lambda: perturb_frame(city, frame, snap_limit=1.0),
         lambda: fitted.transform([[SECRET + "N", "11.97"]]),
     ]
@@ -197,12 +198,13 @@ def write_places(path, kept):
 
 @pytest.mark.parametrize("kind", COPIES)
 def test_copies_of_the_place_are_not_kept(city, tmp_path, kind):
-    pandas = pytest.importorskip("pandas")
+    import pandas as pd
+
     write_places(tmp_path / "in.csv", COPIES[kind])
     with pytest.raises(mdp.InputError, match="the kept column 'kept' holds the true record under another name"):
         perturb_file(city, tmp_path / "in.csv", tmp_path / "out.csv", snap_limit=2.0, keep=["kept"])
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
-    frame = pandas.DataFrame({"lat": LATITUDES, "lon": LONGITUDES, "kept": COPIES[kind]})
+    frame = pd.DataFrame({"lat": LATITUDES, "lon": LONGITUDES, "kept": COPIES[kind]})
     with pytest.raises(mdp.InputError, match="'kept' holds the true record"):
         perturb_frame(city, frame, snap_limit=2.0, keep=["kept"])
     with pytest.raises(mdp.InputError, match="'kept' holds the true record"):
@@ -242,7 +244,8 @@ def test_copies_of_ids_are_not_kept(tmp_path):
 
 
 def test_projected_copies_of_a_geometry_are_not_kept(city):
-    geopandas = pytest.importorskip("geopandas")
+    import geopandas
+
     places = geopandas.GeoDataFrame(geometry=geopandas.points_from_xy(LONGITUDES, LATITUDES), crs="EPSG:4326")
     places = places.to_crs("EPSG:3006")
     places["northing"], places["wkt"], places["shape"] = places.geometry.y.round(1), places.geometry.to_wkt(), "x"
@@ -254,14 +257,15 @@ def test_projected_copies_of_a_geometry_are_not_kept(city):
 
 
 def test_frames_lose_their_index_and_attributes(city):
-    pandas = pytest.importorskip("pandas")
-    geopandas = pytest.importorskip("geopandas")
-    frame = pandas.DataFrame({"lat": [57.7001, 57.7199], "lon": 11.97, "who": ["Ana", "Ben"]}, index=["a", "c"])
+    import geopandas
+    import pandas as pd
+
+    frame = pd.DataFrame({"lat": [57.7001, 57.7199], "lon": 11.97, "who": ["Ana", "Ben"]}, index=["a", "c"])
     frame.attrs["source"] = SECRET
     geo = geopandas.GeoDataFrame(frame, geometry=geopandas.points_from_xy(frame["lon"], frame["lat"]))
     for given in (frame, geo):
         answer = perturb_frame(city, given, snap_limit=0.5, keep=["who"])
-        assert isinstance(answer.index, pandas.RangeIndex)
+        assert isinstance(answer.index, pd.RangeIndex)
         assert answer.attrs == {}
         assert answer["who"].tolist() == ["Ana", "Ben"]
         with pytest.raises(mdp.InputError, match="'index' holds the true record"):
@@ -270,33 +274,35 @@ def test_frames_lose_their_index_and_attributes(city):
         assert list(kept.index) == ["Ana", "Ben"]
     with pytest.raises(mdp.InputError, match="the index is named 'lat' like the true records"):
         perturb_frame(city, frame.rename_axis("lat"), snap_limit=0.5, keep_index=True)
-    column = pandas.Series(["a", "c"], index=["a", "c"], name="home")
+    column = pd.Series(["a", "c"], index=["a", "c"], name="home")
     for answer in (city.perturb(column), perturb_column(city, column)):
-        assert isinstance(answer.index, pandas.RangeIndex)
+        assert isinstance(answer.index, pd.RangeIndex)
         assert answer.name == "home"
     with pytest.raises(mdp.InputError, match="'index' holds the true record"):
         perturb_column(city, column, keep_index=True)
-    levels = column.set_axis(pandas.MultiIndex.from_tuples([("x", "57.70"), ("y", "57.72")], names=["k", "where"]))
+    levels = column.set_axis(pd.MultiIndex.from_tuples([("x", "57.70"), ("y", "57.72")], names=["k", "where"]))
     with pytest.raises(mdp.InputError, match="'where' holds the true record"):
         perturb_column(city, levels, keep_index=True)
 
 
 def test_scikit_learn_puts_no_secret_index_on_reports(city):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"lat": [57.7001, 57.7199], "lon": 11.97})
+    import pandas as pd
+
+    frame = pd.DataFrame({"lat": [57.7001, 57.7199], "lon": 11.97})
     privacy = mdp.MetricPrivacy(mechanism=city).fit(frame)
     secret = frame.set_index(frame["lat"].rename("where"))
     assert privacy.transform(secret).shape == (2, 2)  # an array has no index
     privacy.set_output(transform="pandas")
     with pytest.raises(mdp.InputError, match="'where' holds the true record"):
         privacy.transform(secret)
-    assert list(privacy.transform(frame.set_index(pandas.Index(["Ana", "Ben"]))).index) == ["Ana", "Ben"]
+    assert list(privacy.transform(frame.set_index(pd.Index(["Ana", "Ben"]))).index) == ["Ana", "Ben"]
 
 
 def test_values_of_dropped_rows_do_not_stay_as_categories(city):
-    pandas = pytest.importorskip("pandas")
-    who = pandas.Categorical(["Ana", "Ben"])
-    frame = pandas.DataFrame({"lat": [57.7, 59.0], "lon": 11.97, "who": who})
+    import pandas as pd
+
+    who = pd.Categorical(["Ana", "Ben"])
+    frame = pd.DataFrame({"lat": [57.7, 59.0], "lon": 11.97, "who": who})
     answer = perturb_frame(city, frame, snap_limit=0.5, far="drop", keep=["who"])
     assert answer["who"].cat.categories.tolist() == ["Ana"]
 

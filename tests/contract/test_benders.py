@@ -6,7 +6,9 @@ import importlib
 
 import numpy as np
 import pytest
-from tests.conftest import DATASETS, small_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.conftest import DATASETS, exponents, small_problem
 
 import metricdp as mdp
 from metricdp.errors import SolverError
@@ -15,12 +17,6 @@ from metricdp.solve.solvers.benders.blocks import Block
 from metricdp.solve.solvers.benders.master import Master
 
 LOOP = importlib.import_module("metricdp.solve.solvers.benders.loop")
-CASES = [
-    pytest.param(dataset, partitioner, exponent, seed, id=f"{dataset}-{partitioner}-{exponent}")
-    for seed, (dataset, partitioner, exponent) in enumerate(
-        (d, p, e) for d in DATASETS for p in PARTITIONERS for e in (0.4, 1.5, 6.0)
-    )
-]
 ACCELERATIONS = (
     "one-sided separator",
     "lazy master rows",
@@ -51,11 +47,20 @@ def check_agreement(problem, options, *, gap=1e-3):
     return result, rows
 
 
-@pytest.mark.parametrize(("dataset", "partitioner", "exponent", "seed"), CASES)
-def test_equals_direct(dataset, partitioner, exponent, seed, monkeypatch):
-    monkeypatch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
-    problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
-    check_agreement(problem, mdp.BendersOptions(partition=partitioner, n_blocks=4, seed=seed))
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+@settings(max_examples=4)
+@given(
+    dataset=st.sampled_from(DATASETS),
+    seed=st.integers(0, 99),
+    exponent=exponents(0.4, 6.0),
+    n=st.integers(9, 24),
+    n_blocks=st.integers(2, 5),
+)
+def test_equals_direct(partitioner, dataset, seed, exponent, n, n_blocks):
+    problem = small_problem(dataset, seed=seed, n=n, outputs=6, exponent=exponent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
+        check_agreement(problem, mdp.BendersOptions(partition=partitioner, n_blocks=n_blocks, seed=seed))
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

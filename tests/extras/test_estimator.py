@@ -83,8 +83,9 @@ def test_two_calls_differ(public):
 
 
 def test_pandas_out_and_pipelines(public):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(public, columns=["x", "y"])
+    import pandas as pd
+
+    frame = pd.DataFrame(public, columns=["x", "y"])
     privacy = MetricPrivacy(epsilon=60.0, kind="vectors").set_output(transform="pandas").fit(frame)
     answer = privacy.transform(frame.iloc[::-1].reset_index(drop=True))
     assert list(answer.columns) == ["x", "y"]

@@ -21,7 +21,8 @@ def mechanism():
 
 @pytest.fixture
 def dp():
-    prelude = pytest.importorskip("opendp.prelude", reason='pip install "metricdp[opendp]"')
+    from opendp import prelude
+
     prelude.enable_features("contrib", "honest-but-curious")
     yield prelude
     prelude.disable_features("contrib", "honest-but-curious")

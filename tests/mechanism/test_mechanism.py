@@ -282,10 +282,11 @@ class TestReports:
         assert mechanism.perturb(["b", "a"], allow_unprotected=True) == ["output 1", "output 0"]
 
     def test_a_column_gives_a_column_without_its_index(self, sure):
-        pandas = pytest.importorskip("pandas")
-        column = pandas.Series(["b", "a"], index=[7, 9], name="home")
+        import pandas as pd
+
+        column = pd.Series(["b", "a"], index=[7, 9], name="home")
         reports = sure.perturb(column, allow_unprotected=True)
-        pandas.testing.assert_series_equal(reports, pandas.Series(["b", "a"], name="home", dtype=object))
+        pd.testing.assert_series_equal(reports, pd.Series(["b", "a"], name="home", dtype=object))
 
     @pytest.mark.parametrize(
         ("ids", "place"), [(["x"], "id 1 of 1"), (["a", "x", "y"], "id 2 of 3"), ("x", "id 1 of 1")]

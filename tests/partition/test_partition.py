@@ -273,8 +273,6 @@ SEED_SIZES = {"k-m-dv": (9.5, 18.6), "k-m-rec": (10.1, 16.1)}
 
 @pytest.mark.parametrize("method", PARTITIONERS)
 def test_rome_gives_sizes_like_the_seed(rome, method):
-    if method == "metis":
-        pytest.importorskip("pymetis")
     records = read_records(rome / "nodes.csv.gz").select(read_rows(rome / "paper_records.csv"))
     metric = CoordinateMetric("haversine")
     graph = MdpGraph.of(records, metric, 2.0)

@@ -6,12 +6,12 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import playwright.sync_api as playwright
 import pytest
 
 import metricdp as mdp
 from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
 EVIL = "</script><img src=x onerror=alert(1)>"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TRACE = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -12,7 +13,6 @@ from metricdp.errors import InputError, MissingExtraError
 from metricdp.partition import make_partition
 from metricdp.report.plots import LARGEST_DISC_AREA, plot_convergence, plot_loss, plot_mechanism, plot_record
 
-plt = pytest.importorskip("matplotlib.pyplot", reason="the extra plot (matplotlib) is not installed")
 NASTY = "$x_{</script>}$ " + "long " * 20
 
 

@@ -157,7 +157,8 @@ def answer_plain(path):
 @pytest.fixture(scope="module")
 def cluster():
     """A real cluster whose only worker is a thread of this process, at the other end of a real connection."""
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     with distributed.LocalCluster(
         n_workers=1,
         threads_per_worker=1,
@@ -216,7 +217,7 @@ class TestDask:
 def certificates(tmp_path_factory):
     """A certificate that signs itself, with its key, and one of somebody else."""
     if shutil.which("openssl") is None:
-        pytest.skip("needs openssl")
+        pytest.skip("the program openssl is not here (apt install openssl)")
     made = []
     for name in ("ours", "theirs"):
         folder = tmp_path_factory.mktemp(name)
@@ -228,7 +229,8 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def encrypted(certificates):
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     cert, key = (str(file) for file in certificates[0])
     roles = {
         f"tls_{role}_{kind}": file

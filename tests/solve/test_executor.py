@@ -104,7 +104,8 @@ def harm(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def cluster():
     """A real cluster on this machine: a scheduler and two worker processes."""
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs="CRITICAL"
     ) as local:
@@ -166,7 +167,8 @@ class TestDask:
 
     @pytest.mark.slow  # reconnecting takes its time
     def test_the_scheduler_goes_away(self, monkeypatch):
-        distributed = pytest.importorskip("distributed")
+        import distributed
+
         monkeypatch.setattr(executors, "PATIENCE_SECONDS", 2.0)
         monkeypatch.setattr(executors, "CONNECT_SECONDS", 3.0)
         with distributed.LocalCluster(
@@ -180,7 +182,6 @@ class TestDask:
             assert lost(check(cluster=local.scheduler_address, listener=close)) > 0
 
     def test_nobody_answers(self, monkeypatch):
-        pytest.importorskip("distributed")
         monkeypatch.setattr(executors, "CONNECT_SECONDS", 0.2)
         with pytest.raises(mdp.InputError, match="no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
             solve_town(cluster="tcp://127.0.0.1:9")

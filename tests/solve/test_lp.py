@@ -80,8 +80,6 @@ def test_agrees_with_scipy_also_hot_started(seed, n, m):
 
 @pytest.mark.parametrize("algorithm", ["ipx", "hipo"])
 def test_interior_point_methods_agree(algorithm):
-    if algorithm == "hipo":
-        pytest.importorskip("highspy_extras")
     generator = np.random.default_rng(3)
     cost, lower, upper = generator.normal(size=12), np.zeros(12), np.ones(12)
     matrix, limit = random_rows(generator, 12, 9)

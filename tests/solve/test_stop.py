@@ -158,7 +158,6 @@ def test_ctrl_c_right_at_the_start(method):
 @pytest.mark.slow
 def test_a_deaf_solver_does_not_hold_the_process(tmp_path):
     """HiPO looks at nothing for a minute while it orders a matrix of 721,500 rows."""
-    pytest.importorskip("highspy_extras")
     words = ["--method", "direct", "--lp", "hipo", "--all-rows", "--time-limit", "4", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "metricdp", "solve", *LONG, *words], capture_output=True, text=True, check=False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.conftest import small_problem
 from tests.solve.firstorder.reference import level_of, mixed
 
@@ -21,17 +23,21 @@ CLOSE = {"rtol": 2e-5, "atol": 2e-6}
 # the level at which the simplex cuts
 
 
-@pytest.mark.parametrize("centre", [0.0, 0.7, -0.7, 3.0, -3.0, 50.0, -200.0])
-@pytest.mark.parametrize("guess", [-1e3, -2.0, -0.01, 0.0, 0.01, 2.0, 1e3])
-def test_threshold(centre, guess):
+@settings(max_examples=150)
+@given(
+    centre=st.sampled_from([0.0, 0.7, -0.7, 50.0]) | st.floats(-200.0, 200.0),
+    guess=st.sampled_from([0.0, 0.01, -1e3, 1e3]) | st.floats(-1e3, 1e3),
+    spread=st.sampled_from([1e-4, 0.05, 1.0]) | st.floats(1e-4, 30.0),
+    count=st.integers(1, 70),
+    seed=st.integers(0, 2**32),
+)
+def test_threshold(centre, guess, spread, count, seed):
     """From any first guess, beside and far from the level, and wherever the entries lie."""
-    for seed, spread in enumerate((1e-4, 0.05, 1.0, 30.0)):
-        for count in (1, 2, 13, 70):
-            v = (centre + spread * np.random.default_rng(seed).standard_normal(count * WIDTH)).astype(np.float32)
-            level = kernels._threshold(v, count, v.max(), np.float32(centre + guess))
-            rounding = float(4e-7 * np.abs(v).max() * len(v) + 1e-5)
-            assert np.maximum(v.astype(float) - level, 0).sum() == pytest.approx(1.0, abs=rounding)
-            assert level == pytest.approx(level_of(v), abs=rounding)
+    v = (centre + spread * np.random.default_rng(seed).standard_normal(count * WIDTH)).astype(np.float32)
+    level = kernels._threshold(v, count, v.max(), np.float32(centre + guess))
+    rounding = float(4e-7 * np.abs(v).max() * len(v) + 1e-5)
+    assert np.maximum(v.astype(float) - level, 0).sum() == pytest.approx(1.0, abs=rounding)
+    assert level == pytest.approx(level_of(v), abs=rounding)
 
 
 def test_threshold_of_equal_entries_and_of_one_that_stands_out():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.solve.firstorder.reference import mixed
 
 from metricdp.metric.simd import raise_to, raise_to_whole
@@ -62,18 +64,23 @@ def some(generator, *shape):
     return generator.standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@st.composite
+def _places(draw):
+    """Some numbers, and two tiles in arrays of 33 entries."""
+    at, other = draw(st.integers(0, 25)), draw(st.integers(0, 25))
+    return np.random.default_rng(draw(st.integers(0, 2**32))), slice(at, at + WIDTH), slice(other, other + WIDTH)
+
+
+places = _places()
+shares = st.sampled_from([0.0, 0.5, 0.97]) | st.floats(0.0, 1.0, width=32, exclude_max=True)
+
+
 class TestOneTile:
     """At any place in the arrays, and nothing beside the 8 entries is touched."""
 
-    @pytest.fixture
-    def given(self, seed):
-        generator = np.random.default_rng(seed)
-        at, other = (int(value) for value in generator.integers(0, 25, 2))
-        return generator, slice(at, at + WIDTH), slice(other, other + WIDTH)
-
-    def test_add_parts(self, given):
-        generator, here, there = given
+    @given(where=places)
+    def test_add_parts(self, where):
+        generator, here, there = where
         v, Y = some(generator, 33), some(generator, 11, 3)
         up, down = (single(value) for value in generator.normal(size=2))
         expected, y = v.astype(float), Y.ravel()[there].astype(float)
@@ -81,8 +88,9 @@ class TestOneTile:
         run_add_parts(v, here.start, Y, there.start, up, down)
         np.testing.assert_allclose(v, expected, **CLOSE)
 
-    def test_step_back(self, given):
-        generator, here, there = given
+    @given(where=places)
+    def test_step_back(self, where):
+        generator, here, there = where
         v, Z, size = some(generator, 33), some(generator, 33), single(generator.exponential())
         expected = v.astype(float)
         expected[here] = Z[there] - float(size) * v[here].astype(float)
@@ -90,16 +98,17 @@ class TestOneTile:
         np.testing.assert_allclose(v, expected, **CLOSE)
         assert largest == v[here].max()
 
-    def test_excess(self, given):
-        generator, here, _ = given
+    @given(where=places)
+    def test_excess(self, where):
+        generator, here, _ = where
         v, theta = some(generator, 33), single(generator.normal())
         total, count = run_excess(v, here.start, theta)
         assert count == (v[here] > theta).sum()
         assert total == pytest.approx(np.maximum(v[here].astype(float) - theta, 0).sum(), rel=1e-5, abs=1e-6)
 
-    @pytest.mark.parametrize("share", [0.0, 0.5, 0.97])
-    def test_step_rows(self, given, share):
-        generator, here, there = given
+    @given(where=places, share=shares)
+    def test_step_rows(self, where, share):
+        generator, here, there = where
         v, Z, Z0, ahead = (some(generator, 33) for _ in range(4))
         theta, tiny = single(generator.normal()), single(0.1)  # large, so that it can be seen
         new, old = np.maximum(v[here].astype(float) - theta, 0), Z[there].astype(float)
@@ -112,9 +121,9 @@ class TestOneTile:
         assert change == pytest.approx(((new - old) ** 2).sum(), rel=1e-5, abs=1e-6)
         assert left == pytest.approx(sum(np.abs(array[there]).sum() for array in expected), rel=1e-5)
 
-    @pytest.mark.parametrize("share", [0.0, 0.5, 0.97])
-    def test_step_multipliers(self, given, share):
-        generator, here, there = given
+    @given(where=places, share=shares)
+    def test_step_multipliers(self, where, share):
+        generator, here, there = where
         Y, Y0, ahead = some(generator, 33), some(generator, 33), some(generator, 33)
         less, more = np.sort(generator.exponential(size=2)).astype(np.float32)
         i, j = slice(0, 8), there
@@ -133,24 +142,24 @@ class TestOneTile:
         assert change == pytest.approx(((new - old) ** 2).sum(), rel=1e-5, abs=1e-6)
         assert left == pytest.approx(sum(np.abs(array[here]).sum() for array in expected), rel=1e-5)
 
-    def test_copy_tile(self, given):
-        generator, here, there = given
+    @given(where=places)
+    def test_copy_tile(self, where):
+        generator, here, there = where
         target, source = some(generator, 33), some(generator, 11, 3)
         expected = target.copy()
         expected[here] = source.ravel()[there]
         run_copy_tile(target, here.start, source, there.start)
         assert np.array_equal(target, expected)
 
-    def test_lowest_bit(self, given):
-        generator, _, _ = given
-        bit = int(generator.integers(64))
-        word = (int(generator.integers(2**63)) | 1) << bit & (2**64 - 1)
+    @given(bit=st.integers(0, 63), above=st.integers(0, 2**63))
+    def test_lowest_bit(self, bit, above):
+        word = (2 * above + 1) << bit & (2**64 - 1)
         assert run_lowest_bit(np.uint64(word)) == bit
 
-    @pytest.mark.parametrize("whole", [False, True])
-    def test_raise_to(self, given, whole):
+    @given(where=places, whole=st.booleans())
+    def test_raise_to(self, where, whole):
         """Doubles, to the last bit: privacy depends on it."""
-        generator, here, there = given
+        generator, here, there = where
         V = np.floor(generator.exponential(1e6, (11, 3)) ** 2)
         factor = float(generator.random())
         product = factor * V.ravel()[there]
