@@ -515,7 +515,7 @@ def run_full(run, monkeypatch):
     ("words", "code", "error"),
     [
         (["solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "--json"], 3, "standard output cannot be written (No space"),
-        (["verify", "g.mdp", "--json"], 3, "standard output cannot be written (No space left on device): name a place"),
+        (["verify", "g.mdp", "--json"], 3, "standard output cannot be written (No space left on device): use a disk"),
         (["verify", "g.mdp"], 3, "standard output cannot be written (No space"),
         (["perturb", "g.mdp", "r00c00", "--json"], 3, "standard output cannot be written (No space"),
         (["perturb", "g.mdp", *["r00c00"] * 9000], 3, "standard output cannot be written (No space"),

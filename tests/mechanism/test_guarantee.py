@@ -170,7 +170,7 @@ class TestRequirements:
     def test_loading_takes_the_same(self, grid, tmp_path):
         grid.save(tmp_path / "a.mdp")
         assert mdp.load(tmp_path / "a.mdp", require="epsilon<=1, eta>=1.5").epsilon == 1.0
-        with pytest.raises(mdp.CertificationError, match="not what is required: epsilon is 1.0"):
+        with pytest.raises(mdp.CertificationError, match="does not meet the requirement: epsilon is 1.0"):
             mdp.load(tmp_path / "a.mdp", require="epsilon<=0.5")
 
 

@@ -202,7 +202,7 @@ def _method_options(method: str, *, benders: dict[str, Any], direct: dict[str, A
             verb = "belong" if len(named_ones) > 1 else "belongs"
             raise InputError(
                 f"{' and '.join(named_ones)} {verb} to --method {owner}, and the method is {method}: choose --method "
-                f"{owner}, or leave out what it alone takes"
+                f"{owner}, or leave these options out"
             )
     if method == "direct":
         return DirectOptions(algorithm=direct["--lp"] or "simplex", all_rows=bool(direct["--all-rows"]))
