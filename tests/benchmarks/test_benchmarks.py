@@ -215,7 +215,9 @@ def test_the_exponent_of_a_power_is_found():
 
 
 def test_instances_have_the_privacy_they_say_and_a_fixed_seed():
-    for instance in Registry(sizes=(30,)).instances(seed=3):
+    instances = list(Registry(sizes=(30,)).instances(seed=3))
+    assert instances
+    for instance in instances:
         problem, again = instance.problem(), instance.problem()
         lengths = problem.graph.distances
         assert problem.epsilon * np.median(lengths[lengths > 0]) == pytest.approx(instance.exponent)

@@ -209,6 +209,7 @@ def test_a_kind_in_its_first_version_is_not_upgraded(path):
     first = Kind(application_id=7, version=1, schema=())
     for _ in range(2):
         SqliteFile(path, kind=first, settings={"key": ""}, timeout=1.0, upgrade=lambda *_: pytest.fail("upgraded"))
+    assert rows_of(path, "PRAGMA user_version") == [(1,)]
 
 
 def test_a_file_that_another_process_upgrades_meanwhile_is_upgraded_once(path):

@@ -28,7 +28,7 @@ ACCELERATIONS = (
 )
 
 
-def check_agreement(problem, options, *, gap=1e-3):
+def check_agreement(problem, options, *, gap=1e-3, is_divided=True):
     rows = []
     exact = mdp.solve(problem, method="direct", gap=1e-6)
     result = mdp.solve(problem, method="benders", gap=gap, options=options, listener=rows.append, time_limit=60.0)
@@ -37,7 +37,9 @@ def check_agreement(problem, options, *, gap=1e-3):
     assert result.lower_bound <= exact.loss * (1 + 1e-12)
     assert exact.lower_bound <= result.loss * (1 + 1e-12)
     assert result.loss <= exact.loss * (1 + gap) / (1 - gap) + 1e-9
-    for number in {row["component"] for row in rows if row["stage"] == "benders"}:
+    numbers = {row["component"] for row in rows if row["stage"] == "benders"}
+    assert numbers or not is_divided
+    for number in numbers:
         steps = [row for row in rows if row["stage"] == "benders" and row["component"] == number]
         assert (np.diff([step["lower_bound"] for step in steps]) >= 0).all()
         assert all(
@@ -60,7 +62,9 @@ def test_equals_direct(partitioner, dataset, seed, exponent, n, n_blocks):
     problem = small_problem(dataset, seed=seed, n=n, outputs=6, exponent=exponent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LOOP, "DIVIDED_FROM_RECORDS", 2)
-        check_agreement(problem, mdp.BendersOptions(partition=partitioner, n_blocks=n_blocks, seed=seed))
+        # small components may lie in one block each, or be found in the first rows
+        options = mdp.BendersOptions(partition=partitioner, n_blocks=n_blocks, seed=seed)
+        check_agreement(problem, options, is_divided=False)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.conftest import DATASETS, exponents, linprog_optimum, small_problem
 
 import metricdp as mdp
+from metricdp.metric import closure
 from metricdp.partition import PARTITIONERS
 from metricdp.solve.lp import ALGORITHMS
+from metricdp.solve.solvers.firstorder import iterate
 
 BENDERS = importlib.import_module("metricdp.solve.solvers.benders.loop")
 SOLVERS = {
@@ -59,7 +61,9 @@ def test_same_input_same_table(solver):
     assert np.array_equal(first, second)
 
 
-def test_threads_do_not_change_the_answer(solver):
+def test_threads_do_not_change_the_answer(solver, monkeypatch):
+    monkeypatch.setattr(closure, "PARALLEL_FROM", 0)  # or there would be one thread in both
+    monkeypatch.setattr(iterate, "PARALLEL_STEPS_FROM", 0)
     problem = small_problem("road", seed=2, n=20)
     one, two = (mdp.solve(problem, gap=1e-3, threads=t, **solver).mechanism.table for t in (1, 2))
     assert np.array_equal(one, two)
@@ -102,9 +106,8 @@ def test_trace_can_be_read_back(solver):
 
 def test_time_limit_gives_a_certified_mechanism(solver):
     problem = mdp.Problem(mdp.data.grid(12, 12), epsilon=0.3, eta=3.0, outputs=60)
-    result = mdp.solve(problem, gap=1e-6, time_limit=0.5, **solver)
-    assert result.status in (mdp.Status.LIMIT, mdp.Status.OPTIMAL)
+    result = mdp.solve(problem, gap=1e-6, time_limit=0.2, **solver)
+    assert result.status is mdp.Status.LIMIT  # a second and more is needed
     assert result.mechanism.certificate.privacy.certified
     assert result.lower_bound <= result.loss
-    if result.status is mdp.Status.LIMIT:
-        assert result.gap > 1e-6
+    assert result.gap > 1e-6

@@ -149,6 +149,7 @@ def test_correlations_are_correlations(everything, name):
 
 def test_the_two_figures_are_of_the_same_subproblems(everything):
     one, other = (everything.found[f"fig-{what}-convergence"]["summary"] for what in ("size", "boundary"))
+    assert one
     for key, own in one.items():
         assert [p[2] for p in own["points"]] == [p[2] for p in other[key]["points"]]
 
@@ -161,12 +162,17 @@ def test_scaling_goes_on_for_the_faster_methods(everything):
 
 
 def test_fig_blocks_has_every_number_of_blocks(everything):
-    for own in everything.found["fig-blocks"]["summary"].values():
+    summary = everything.found["fig-blocks"]["summary"]
+    assert summary
+    for own in summary.values():
+        assert own
         assert all(list(curve) == ["3", "4"] for curve in own.values())
 
 
 def test_partitions_cover_every_record(everything):
-    for task, result in results(everything.found["fig-partitions"], "picture"):
+    pictures = results(everything.found["fig-partitions"], "picture")
+    assert pictures
+    for task, result in pictures:
         sizes = {len(result[key]) for key in ("x", "y", "block", "is_boundary")}
         assert sizes == {SMALLEST.records}
         assert set(result["block"]) == set(range(result["n_blocks"])), task
