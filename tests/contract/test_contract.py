@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from tests.conftest import small_problem
 
@@ -121,3 +122,27 @@ def contract_component():
     from metricdp.solve.merged import Merged
 
     return Merged.of(small_problem("gaussian", seed=0, n=8, outputs=3)).whole()
+
+
+class TestStart:
+    """A start is the best so far, whatever the method."""
+
+    @pytest.mark.parametrize("method", ["auto", "interior", "first-order", "columns", "kernel", "benders", "direct"])
+    def test_never_worse_than_the_start(self, method):
+        problem = small_problem("road", seed=3, n=40, outputs=10, exponent=1.0)
+        best = mdp.solve(problem, method="direct", gap=1e-6)
+        limited = {
+            "interior": mdp.InteriorOptions(max_iterations=1),
+            "first-order": mdp.FirstOrderOptions(max_iterations=1),
+            "columns": mdp.ColumnOptions(max_rounds=1),
+        }
+        result = mdp.solve(problem, method=method, gap=1e-9, start=best.mechanism, options=limited.get(method))
+        assert result.loss <= best.loss * (1 + 1e-8)
+
+    @pytest.mark.parametrize("wrong", [np.nan, -1.0, np.inf])
+    def test_what_is_no_probability_is_refused(self, wrong):
+        problem = small_problem("grid", seed=0)
+        start = np.full(problem.costs.shape, 0.5)
+        start[0, 0] = wrong
+        with pytest.raises(InputError, match="start must hold probabilities: finite numbers, none below 0"):
+            mdp.solve(problem, start=start)

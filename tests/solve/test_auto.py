@@ -10,11 +10,13 @@ import pytest
 from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
+from metricdp.errors import OutOfRoomError
 from metricdp.solve.merged import Merged
 from metricdp.solve.solvers import auto
 from metricdp.solve.solvers.interior import cost
 
 FIRST_ORDER = importlib.import_module("metricdp.solve.solvers.firstorder.loop")
+INTERIOR = importlib.import_module("metricdp.solve.solvers.interior.loop")
 
 
 def chosen(result):
@@ -110,4 +112,27 @@ def test_no_factors_of_a_whole_city(monkeypatch):
     monkeypatch.setattr(cost, "MAX_OPERATIONS", 10.0)
     result = mdp.solve(town(), gap=0.05)
     assert "interior" not in {row["stage"] for row in result.trace.rows if row.get("component") == 0}
+    assert result.status is mdp.Status.OPTIMAL
+
+
+def without_room(*_):
+    raise OutOfRoomError("there is no room")
+
+
+@pytest.mark.parametrize("cheap", [0.0, np.inf])
+def test_steps_go_on_where_factors_do_not_fit(cheap, monkeypatch):
+    monkeypatch.setattr(auto, "CHEAP_OPERATIONS", cheap)
+    monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e6)
+    monkeypatch.setattr(INTERIOR, "_look_for_room", without_room)
+    result = mdp.solve(town(), gap=0.02)
+    assert chosen(result)[-1] == "first-order"
+    assert result.status is mdp.Status.OPTIMAL
+    check_agreement(result, town())
+
+
+def test_a_linear_program_ends_what_rounding_stops():
+    """At a vanishing budget the interior has no room for a point: a vertex of the linear program needs none."""
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1e-9, eta=1.5, outputs=9)
+    result = mdp.solve(problem, gap=1e-6)
+    assert chosen(result) == ["interior", "direct"]
     assert result.status is mdp.Status.OPTIMAL

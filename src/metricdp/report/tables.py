@@ -32,6 +32,7 @@ ITERATING = ("benders", "columns", "first-order", "interior", "direct")
 SECONDS_PER_LINE = 1.0  # of the rows of iterations
 LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
+    "interior": "       time            iteration  lower bound  upper bound     gap %      step",
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
     "    master    blocks",
     "columns": "       time                round  lower bound  upper bound     gap %  columns      new    master"
@@ -126,6 +127,11 @@ def _fields(row: dict[str, Any]) -> str:
             f"{row['round']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
             f"{row['columns']:7d}  {row['new_columns']:7d}  {row['master_seconds']:8.2f}  "
             f"{row['pricing_seconds']:8.2f}  {row['pure_seconds']:8.2f}"
+        )
+    if row["stage"] == "interior":
+        return (
+            f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
+            f"{row['step']:8.4f}"
         )
     if row["stage"] == "first-order":
         left = "  unknown" if row["seconds_left"] is None else f"  about {row['seconds_left']:.0f} s"

@@ -79,15 +79,15 @@ def solve_components(
 def _solved(solver: Solver, component: Component, context: Context, start: NDArray[np.float64] | None) -> Incumbent:
     known = Incumbent.nothing(component)
     if start is not None:
-        known = Incumbent(known.lower_bound, start)
+        known = Incumbent(known.lower_bound, start, is_private=component.is_private(start))
     try:
         found = solver.run(component, known, context)
     except StoppedError:  # during set-up
         found = known
     except OutOfRoomError as error:
         found = replace(known, ended=Ended.USED_UP, reason=str(error))
-    if found.lower_bound < known.lower_bound:
-        found = known.followed_by(found, component)
+    if found is not known:  # nothing that was known before is lost
+        found = replace(known.followed_by(found, component), iterations=found.iterations, cuts=found.cuts)
     if found.reason:
         context.trace.add(
             stage="gave up", component=component.number, records=component.n, method=solver.name, reason=found.reason

@@ -167,6 +167,8 @@ def _first_matrix(
     Z = start.probabilities if isinstance(start, Mechanism) else np.asarray(start, dtype=np.float64)
     if Z.shape != problem.costs.shape:
         raise InputError(f"start must have shape {problem.costs.shape}, got {Z.shape}: solve the same problem again")
+    if not (np.isfinite(Z).all() and (Z >= 0.0).all()):
+        raise InputError("start must hold probabilities: finite numbers, none below 0")
     return Z[merged.first]
 
 

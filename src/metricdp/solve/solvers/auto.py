@@ -20,6 +20,8 @@ from metricdp.solve.solvers.interior import Interior
 from metricdp.solve.solvers.interior.cost import interior_operations
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
@@ -52,8 +54,11 @@ class Auto(Solver):
             )
 
         if cost <= CHEAP_OPERATIONS:
-            say("interior", f"{cost:.1e} operations are few")
-            found = Interior().run(component, incumbent, context)
+            say("interior", f"the interior point is cheap: {cost:.1e} operations")
+            try:
+                found = Interior().run(component, incumbent, context)
+            except OutOfRoomError:
+                return self._without_factors(component, incumbent, context, say)
             if found.ended is Ended.REACHED or context.stop.is_due:
                 return found
             # at vanishing budgets and gaps floats leave the interior point no room: a vertex needs none
@@ -70,5 +75,11 @@ class Auto(Solver):
         try:
             return Interior().run(component, found, context)
         except OutOfRoomError:
-            say("first-order", "the factors of the interior point do not fit into the memory")
-            return FirstOrder().run(component, found, context)
+            return self._without_factors(component, found, context, say)
+
+    @staticmethod
+    def _without_factors(
+        component: Component, known: Incumbent, context: Context, say: Callable[[str, str], None]
+    ) -> Incumbent:
+        say("first-order", "the factors of the interior point do not fit into memory")
+        return FirstOrder().run(component, known, context)

@@ -104,9 +104,9 @@ class _Run:
         self.system = System(component, elimination, pool, context.stop.check)
         self.point = Point(self.system)
         self.least = float(component.costs.min(axis=1).sum())  # subtracted from the costs
-        self.bound, self.loss = incumbent.lower_bound, math.inf
-        self.rows: NDArray[np.float64] | None = None
-        self.known = incumbent
+        self.known, self.bound = incumbent, incumbent.lower_bound
+        self.rows = incumbent.rows if incumbent.is_private else None
+        self.loss = incumbent.loss(component) if incumbent.is_private else math.inf
         self.best_multipliers, self.best_own_bound = self.point.Y, -math.inf
 
     def solve(self, options: InteriorOptions) -> Incumbent:
@@ -137,7 +137,7 @@ class _Run:
             ended = Ended.REACHED if self._gap() <= self.context.gap else ended
         own = Incumbent(
             self.bound,
-            self._private_rows() if self.rows is None else self.rows,
+            self._current_rows() if self.rows is None else self.rows,
             ended,
             is_private=self.rows is not None,
             unit_duals=self._unit_duals(),
@@ -161,33 +161,44 @@ class _Run:
             self.best_own_bound, self.best_multipliers = self.point.bound, self.point.Y
         return length
 
-    def _own_gap(self) -> float:
-        """Return the gap between the point's own objectives, which is not proved."""
+    def _bounds(self) -> tuple[float, float]:
+        """Return the best bounds: those that are proved, or the point's own objectives, which are not."""
         scale = self.system.scale
-        return relative_gap(self.least + scale * self.point.loss, self.least + scale * self.best_own_bound)
+        lower = max(self.bound, self.least + scale * self.best_own_bound)
+        return lower, min(self.loss, self.least + scale * self.point.loss)
+
+    def _own_gap(self) -> float:
+        lower, upper = self._bounds()
+        return relative_gap(upper, lower)
 
     def _gap(self) -> float:
+        """Return the gap that is proved."""
         return relative_gap(self.loss, self.bound) if self.rows is not None else 1.0
 
-    def _private_rows(self) -> NDArray[np.float64]:
+    def _current_rows(self) -> NDArray[np.float64]:
         rows = np.maximum(self.system.in_order(self.point.Z), 0.0)
         return rows / rows.sum(axis=1, keepdims=True)
 
     def _prove(self) -> None:
-        """Raise the lower bound to what the multipliers prove, and make the rows private on all pairs."""
+        """Raise the lower bound to what the multipliers prove, and keep the point's rows if they are the best.
+
+        Strictly inside, they are private as they are; otherwise they are repaired while there is time.
+        """
         component = self.component
         duals = self.system.duals(self.best_multipliers)
         self.bound = max(self.bound, lower_bound(component.costs, duals, cost_roundings=component.cost_roundings))
-        try:
-            rows = private_matrix(
-                self._private_rows(),
-                component.graph,
-                component.epsilon,
-                costs=component.costs,
-                is_over=lambda: self.context.stop.is_due,
-            )
-        except StoppedError:
-            return
+        rows = self._current_rows()
+        if not component.is_private(rows):
+            try:
+                rows = private_matrix(
+                    rows,
+                    component.graph,
+                    component.epsilon,
+                    costs=component.costs,
+                    is_over=lambda: self.context.stop.is_due,
+                )
+            except StoppedError:
+                return
         loss = component.loss(rows)
         if loss < self.loss:
             self.rows, self.loss = rows, loss
@@ -198,14 +209,14 @@ class _Run:
         return duals + self.component.costs.min(axis=1)
 
     def _report(self, iteration: int, length: float) -> None:
-        scale = self.system.scale
+        lower, upper = self._bounds()
         self.context.trace.add(
             stage="interior",
             component=self.component.number,
             iteration=iteration,
-            lower_bound=max(self.bound, self.least + scale * self.best_own_bound),
-            upper_bound=self.least + scale * self.point.loss,
-            gap=self._own_gap(),
+            lower_bound=lower,
+            upper_bound=upper,
+            gap=relative_gap(upper, lower),
             mean_product=self.point.mean,
             step=round(length, 4),
         )
