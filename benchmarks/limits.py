@@ -15,7 +15,7 @@ from benchmarks.alone import Case, run_alone
 from benchmarks.instances import rome_nodes
 from benchmarks.tables import table
 
-METHODS = ("direct", "columns", "benders", "kernel", "first-order", "auto")
+METHODS = ("direct", "interior", "columns", "benders", "kernel", "first-order", "auto")
 INSTANCES = (
     Case("", "gothenburg", 1_000, 100, 1.0, 2.0),
     Case("", "gothenburg", 1_000, 100, 2.0, 10.0),

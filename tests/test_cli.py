@@ -172,7 +172,7 @@ BAD = {
     "seed": ([*GRID, "--epsilon", 1, "--seed", -1], None, ["--seed must be zero or more", "-1"]),
     "gap": ([*GRID, "--epsilon", 1, "--gap", "nan"], None, ["gap must be zero or positive", "nan"]),
     "time limit": ([*GRID, "--epsilon", 1, "--time-limit", 0], None, ["time_limit must be positive", "0"]),
-    "threads": ([*GRID, "--epsilon", 1, "--threads", 0], None, ["threads must be at least 1", "0"]),
+    "threads": ([*GRID, "--epsilon", 1, "--threads", 0], None, ["threads must be a whole number of at least 1", "0"]),
 }
 
 
@@ -272,7 +272,9 @@ def test_options_say_what_they_take(run, option, value, allowed):
     assert complaint.endswith(f"got {value!r}\n")
 
 
-@pytest.mark.parametrize(("status", "part"), [("FAILED", "try --method interior or auto"), ("LIMIT", "--time-limit")])
+@pytest.mark.parametrize(
+    ("status", "part"), [("FAILED", "try another --method, such as direct"), ("LIMIT", "--time-limit")]
+)
 def test_the_remedy_fits_the_status(run, monkeypatch, status, part):
     def solved(problem, **_):
         return dataclasses.replace(mdp.solve(problem), status=mdp.Status[status])

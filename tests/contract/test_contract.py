@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -146,3 +147,63 @@ class TestStart:
         start[0, 0] = wrong
         with pytest.raises(InputError, match="start must hold probabilities: finite numbers, none below 0"):
             mdp.solve(problem, start=start)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [("gap", "x"), ("gap", None), ("gap", True), ("time_limit", "5"), ("threads", 1.5), ("threads", "2")],
+    )
+    def test_what_is_no_number_is_refused(self, option, value):
+        with pytest.raises(InputError, match=f"{option} must be"):
+            mdp.solve(small_problem("grid", seed=0), **{option: value})
+
+    def test_a_checkpoint_without_a_name_is_refused(self):
+        with pytest.raises(InputError, match="checkpoint must name a folder"):
+            mdp.solve(small_problem("grid", seed=0), method="columns", checkpoint="")
+
+
+class TestRegistering:
+    def test_a_solver_needs_a_name(self):
+        with pytest.raises(InputError, match="must have a name"):
+            contract.register(type("Nameless", (contract.Solver,), {"name": ""}))
+
+    def test_options_have_defaults(self):
+        required = dataclasses.make_dataclass("Required", [("x", int)])
+        for options in (int, required):
+            wrong = type("Wrong", (contract.Solver,), {"name": "wrong", "options_type": options})
+            with pytest.raises(InputError, match="must be a dataclass in which every field has a default"):
+                contract.register(wrong)
+        assert "wrong" not in contract.methods()
+
+
+def test_the_rows_of_a_linear_program_are_not_lost_after_the_interior_point():
+    """At tiny budgets rounding stops the interior point, and the linear program that follows is optimal."""
+    rng = np.random.default_rng(0)
+    records = mdp.Records(rng.normal(size=(9, 2)), kind="vectors")
+    outputs = np.arange(10.0).reshape(5, 2)
+    problem = mdp.Problem(records, epsilon=1e-7, eta=1.0, loss=rng.random((9, 5)), outputs=outputs)
+    result = mdp.solve(problem)
+    assert result.status is mdp.Status.OPTIMAL
+    assert result.loss == pytest.approx(mdp.solve(problem, method="direct").loss, rel=1e-2)
+
+
+@pytest.mark.parametrize("method", ["auto", "interior", "first-order", "columns", "kernel", "direct"])
+def test_many_small_components_end_in_time(method, monkeypatch):
+    """After the deadline no solver is begun for the rest of them."""
+    begun = []
+    solver = type(contract.solver_for(method))
+    run = solver.run
+
+    def counted(self, component, incumbent, context):
+        begun.append(component.number)
+        context.stop.request_end()
+        return run(self, component, incumbent, context)
+
+    monkeypatch.setattr(solver, "run", counted)
+    x = np.repeat(np.arange(40) * 10.0, 2) + np.tile([0.0, 1.0], 40)
+    problem = mdp.Problem(mdp.Records(x[:, None], kind="vectors"), epsilon=1.0, eta=1.0, outputs=5)
+    result = mdp.solve(problem, method=method, gap=1e-9)
+    assert len(begun) == 1
+    assert result.status is mdp.Status.LIMIT
+    assert result.mechanism.certificate.privacy.certified

@@ -322,7 +322,7 @@ def test_a_program_that_is_not_there_is_an_error(command):
         ({"pairs": []}, "no pairs"),
         ({"n_draws": 99}, "at least 100"),
         ({"false_alarm_rate": 0.0}, "between 0 and 1"),
-        ({"batch": 0}, "at least once"),
+        ({"batch": 0}, "at least 1"),
         ({"claim": lambda x, y: math.nan}, "zero or more"),
         ({"claim": lambda x, y: math.inf}, "cannot refute"),
     ],

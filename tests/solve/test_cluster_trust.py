@@ -277,7 +277,7 @@ class TestEncryption:
             mdp.Cluster("tls://host:8786", cert=cert)
         with pytest.raises(mdp.InputError, match="there is no file"):
             mdp.Cluster("tls://host:8786", ca=tmp_path / "none.pem", cert=cert, key=key)
-        with pytest.raises(mdp.InputError, match="would not be encrypted: use tls://"):
+        with pytest.raises(mdp.InputError, match="would not be encrypted: use a tls:// address"):
             mdp.Cluster("tcp://host:8786", ca=cert, cert=cert, key=key)
 
     def test_a_file_that_is_no_certificate(self, encrypted, certificates, tmp_path):

@@ -235,5 +235,5 @@ def _loss(loss: str | None) -> Any:
 
 def _remedy(status: Status) -> str:
     if status is Status.FAILED:
-        return "more time would not help; try --method interior or auto, or accept a larger --gap"
+        return "more time would not help; try another --method, such as direct, or accept a larger --gap"
     return "give more time (--time-limit) or accept a larger --gap"

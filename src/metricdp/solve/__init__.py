@@ -52,3 +52,4 @@ class Room(ModuleType):
 
 
 sys.modules[__name__].__class__ = Room
+__doc__ = solve.__doc__ or ""  # what help(metricdp.solve) shows first

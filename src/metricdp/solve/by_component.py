@@ -81,6 +81,7 @@ def _solved(solver: Solver, component: Component, context: Context, start: NDArr
     if start is not None:
         known = Incumbent(known.lower_bound, start, is_private=component.is_private(start))
     try:
+        context.stop.check()
         found = solver.run(component, known, context)
     except StoppedError:  # during set-up
         found = known

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from metricdp.errors import InputError, OutOfRoomError, SolverError
@@ -196,6 +196,13 @@ _registered: dict[str, type[Solver]] = {}
 
 def register(solver: type[Solver]) -> type[Solver]:
     """Register a solver under its name."""
+    name = getattr(solver, "name", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{solver.__name__} must have a name, a text that is not empty")
+    if not is_dataclass(solver.options_type) or any(
+        field.default is MISSING and field.default_factory is MISSING for field in fields(solver.options_type)
+    ):
+        raise InputError(f"the options of {name!r} must be a dataclass in which every field has a default")
     if solver.name in _registered:
         raise InputError(f"there is already a solver named {solver.name!r}: choose another name")
     _registered[solver.name] = solver
@@ -210,6 +217,11 @@ def forget(name: str) -> None:
 def methods() -> tuple[str, ...]:
     """Return the names of all solvers in alphabetical order: ``auto`` comes first."""
     return tuple(sorted(_registered))
+
+
+def is_checkpointed(method: str) -> bool:
+    """Return whether a method writes checkpoints."""
+    return _registered[method].is_checkpointed
 
 
 def solver_for(method: str, options: Any = None) -> Solver:

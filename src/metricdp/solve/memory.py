@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # while solving, and when it begins: with the adjacency, and factors or rates
 SOLVING_BYTES_PER_PAIR, HELD_BYTES_PER_PAIR = 60.0, 40.0
 HELD_BYTES_PER_ENTRY = 16.0  # losses and costs
-MORE_KERNELS_BYTES = 20e6  # compiled code and libraries that are loaded while solving
+MORE_KERNELS_BYTES = 15e6  # compiled code and libraries that are loaded while solving
 ENDING_BYTES = 20e6  # reserve: compiled code of the last repair and certificate, and memory freed in small pieces
 PAIRS_CHECKED_FROM = 1_000_000  # smaller problems fit anywhere
 SAMPLED_KERNELS, SAMPLED_PAIRS = 16, 2_000_000  # kernels that are examined, and pairs up to which they are

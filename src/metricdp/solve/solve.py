@@ -7,6 +7,7 @@ import math
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from metricdp.metric.closure import kernel_threads
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import solve_components
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
-from metricdp.solve.contract import Context, methods, solver_for
+from metricdp.solve.contract import Context, is_checkpointed, methods, solver_for
 from metricdp.solve.division import Division
 from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
@@ -135,8 +136,9 @@ def solve(
     )
     trace.add(stage="certified", lower_bound=proved.lower_bound, loss=proved.loss, gap=proved.gap)
     is_optimal = is_reached(proved.loss, proved.lower_bound, problem, gap)
+    has_failed = found.has_failed and not stop.is_due  # the last repair may have been cut off by the limit
     return Result(
-        status=Status.OPTIMAL if is_optimal else Status.FAILED if found.has_failed else Status.LIMIT,
+        status=Status.OPTIMAL if is_optimal else Status.FAILED if has_failed else Status.LIMIT,
         problem=problem,
         mechanism=mechanism,
         lower_bound=proved.lower_bound,
@@ -164,7 +166,14 @@ def _first_matrix(
     """Return a starting matrix of the merged records: a group has the row of its first record."""
     if start is None:
         return None
-    Z = start.probabilities if isinstance(start, Mechanism) else np.asarray(start, dtype=np.float64)
+    try:
+        Z = (
+            start.probabilities
+            if isinstance(start, Mechanism)
+            else np.asarray(start).astype(np.float64, casting="safe")
+        )
+    except (TypeError, ValueError):
+        raise InputError("start must be a mechanism or a matrix of numbers") from None
     if Z.shape != problem.costs.shape:
         raise InputError(f"start must have shape {problem.costs.shape}, got {Z.shape}: solve the same problem again")
     if not (np.isfinite(Z).all() and (Z >= 0.0).all()):
@@ -187,17 +196,23 @@ def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:
 
 
 def _check_numbers(gap: float, time_limit: float | None, threads: int | None) -> None:
-    if not (math.isfinite(gap) and gap >= 0):
-        raise InputError(f"gap must be zero or positive, got {gap}: 0.01 means one percent")
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be positive, got {time_limit}: give seconds")
-    if threads is not None and threads < 1:
-        raise InputError(f"threads must be at least 1, got {threads}")
+    if not _is_number(gap) or not (math.isfinite(gap) and gap >= 0):
+        raise InputError(f"gap must be zero or positive, got {gap!r}: 0.01 means one percent")
+    if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
+        raise InputError(f"time_limit must be positive, got {time_limit!r}: give seconds")
+    if threads is not None and not (isinstance(threads, Integral) and threads >= 1):
+        raise InputError(f"threads must be a whole number of at least 1, got {threads!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _check_checkpoint(solver: Solver, checkpoint: str | Path | None, *, resume: bool) -> None:
+    if checkpoint is not None and not str(checkpoint):
+        raise InputError("checkpoint must name a folder, got nothing")
     if resume and checkpoint is None:
         raise InputError("resume needs the folder of a checkpoint: name it with checkpoint")
     if checkpoint is not None and not solver.is_checkpointed:
-        able = [name for name in methods() if solver_for(name).is_checkpointed]
+        able = [name for name in methods() if is_checkpointed(name)]
         raise InputError(f"checkpoints are written by the methods {', '.join(able)}, not by {solver.name!r}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from metricdp.errors import InputError, SolverError
+from metricdp.mechanism.repair import private_matrix
 from metricdp.metric.sparsify import prune_implied
 from metricdp.solve.bounds import RowDuals, lower_bound
 from metricdp.solve.contract import Ended, Incumbent, Solver, ended_by, register
@@ -55,6 +56,8 @@ class DirectOptions:
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
             raise InputError(f"unknown LP algorithm {self.algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
+        if not 1e-10 <= self.tolerance <= 1e-3:
+            raise InputError(f"the tolerance must be from 1e-10 to 0.001, got {self.tolerance}: try 1e-9")
         if not 0.0 <= self.floor < 1e-3:
             raise InputError(f"the floor must be from 0 to 0.001, got {self.floor}: try 1e-9")
 
@@ -86,7 +89,11 @@ class Direct(Solver):
             return replace(incumbent, ended=ended_by(error), reason=str(error))
         bound = lower_bound(component.costs, found.duals, cost_roundings=component.cost_roundings)
         ended = Ended.STALLED if found.is_complete else Ended.USED_UP if found.trouble else Ended.STOPPED
-        own = Incumbent(bound, found.Z, ended, iterations=found.iterations, reason=found.trouble)
+        rows, is_private = found.Z, False
+        if incumbent.is_private and found.is_complete:  # private rows are compared with private ones
+            rows = private_matrix(found.Z, component.graph, component.epsilon, costs=component.costs)
+            is_private = True
+        own = Incumbent(bound, rows, ended, is_private=is_private, iterations=found.iterations, reason=found.trouble)
         return incumbent.followed_by(own, component)
 
 
