@@ -16,6 +16,7 @@ from metricdp.metric import closure
 from metricdp.partition import PARTITIONERS
 from metricdp.solve.lp import ALGORITHMS
 from metricdp.solve.solvers.firstorder import iterate
+from metricdp.solve.solvers.interior import factors
 
 BENDERS = importlib.import_module("metricdp.solve.solvers.benders.loop")
 SOLVERS = {
@@ -64,6 +65,7 @@ def test_same_input_same_table(solver):
 def test_threads_do_not_change_the_answer(solver, monkeypatch):
     monkeypatch.setattr(closure, "PARALLEL_FROM", 0)  # or there would be one thread in both
     monkeypatch.setattr(iterate, "PARALLEL_STEPS_FROM", 0)
+    monkeypatch.setattr(factors, "BYTES_AT_ONCE", 1.0)  # each output apart
     problem = small_problem("road", seed=2, n=20)
     one, two = (mdp.solve(problem, gap=1e-3, threads=t, **solver).mechanism.table for t in (1, 2))
     assert np.array_equal(one, two)
