@@ -28,7 +28,8 @@ class Certain(MetricPrivacy):
     """With so large a budget that each report is certain, nothing is left to chance, and every check must pass."""
 
     def __init__(self, *, epsilon=1e6, outputs=None):
-        super().__init__(epsilon=epsilon, outputs=outputs, kind="vectors")
+        # the linear program sees at once that everybody may report himself; other methods get there by many steps
+        super().__init__(epsilon=epsilon, outputs=outputs, kind="vectors", method="direct")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

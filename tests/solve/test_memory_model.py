@@ -31,7 +31,7 @@ def check_against_the_peak(case):
     assert "failed" not in found, found
     if found["peak_mb"] > found["predicted_mb"]:  # the first run of all compiles the kernels, which takes more
         found = run_alone(case)
-    assert found["peak_mb"] > 300
+    assert found["peak_mb"] > 280  # most of it is the problem, not Python and its libraries
     assert found["peak_mb"] <= found["predicted_mb"] <= 1.25 * found["peak_mb"], found
 
 
