@@ -20,6 +20,7 @@ from metricdp.cli import main
 settings.register_profile("default", deadline=None, max_examples=40, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("default")
 
+ROME_500 = Path(__file__).parent / "rome500"
 ROME = Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"
 
 
@@ -84,14 +85,13 @@ def exponents(low: float, high: float) -> st.SearchStrategy[float]:
 
 @pytest.fixture(scope="session")
 def rome() -> Path:
-    """The folder of the paper's Rome data."""
+    """The folder of the whole city of Rome, 43,160 intersections."""
     if not (ROME / "nodes.csv.gz").exists():
-        pytest.skip("the Rome data is not here")
+        pytest.skip("the data of all of Rome is not here: put nodes.csv.gz into ../shared/data/rome")
     return ROME
 
 
-def rome_problem(folder: Path, epsilon: float = 10.0) -> mdp.Problem:
+def rome_problem(epsilon: float = 10.0) -> mdp.Problem:
     """The paper's instance: 500 records, 100 outputs, eta 2 km."""
-    records = mdp.data.read_records(folder / "nodes.csv.gz").select(mdp.data.read_rows(folder / "paper_records.csv"))
-    outputs = mdp.data.read_rows(folder / "paper_outputs.csv")
-    return mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=outputs)
+    records = mdp.data.read_records(ROME_500 / "records.csv")
+    return mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=mdp.data.read_rows(ROME_500 / "outputs.csv"))

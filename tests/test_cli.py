@@ -17,7 +17,7 @@ from rich.console import Console
 
 import metricdp as mdp
 from metricdp.report.tables import ProgressLine, print_comparison, print_result
-from tests.conftest import linprog_optimum
+from tests.conftest import ROME_500, linprog_optimum
 
 SOLVE_FIELDS = [
     "status",
@@ -80,14 +80,12 @@ def test_solve_gothenburg(run, epsilon):
     assert (answer["records"], answer["outputs"]) == (300, 50)
 
 
-def test_the_seeds_instance_from_files(run, rome):
+def test_the_seeds_instance_from_files(run):
     code, text, _ = run(
         "solve",
-        rome / "nodes.csv.gz",
-        "--records",
-        rome / "paper_records.csv",
+        ROME_500 / "records.csv",
         "--outputs",
-        rome / "paper_outputs.csv",
+        ROME_500 / "outputs.csv",
         *("--epsilon", 10, "--eta", 2, "--method", "direct", "--gap", 1e-4, "-o", "rome.mdp", "--json"),
     )
     answer = json.loads(text)

@@ -84,10 +84,10 @@ def test_each_acceleration_can_be_switched_off(acceleration, monkeypatch):
     check_agreement(problem, mdp.BendersOptions(n_blocks=4).without(acceleration))
 
 
-def test_the_seeds_rome_instance_in_few_iterations(rome):
+def test_the_seeds_rome_instance_in_few_iterations():
     from tests.conftest import rome_problem
 
-    problem = rome_problem(rome)
+    problem = rome_problem()
     for partitioner, most in (("k-m-dv", 30), ("metis", 15)):
         result = mdp.solve(
             problem, method="benders", options=mdp.BendersOptions(partition=partitioner, n_blocks=25), gap=0.01

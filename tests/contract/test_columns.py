@@ -124,9 +124,9 @@ def test_kernels_are_in_the_cone():
     assert (V.max(axis=1) == 1.0).all()
 
 
-def test_kernel_on_the_seeds_instance(rome):
+def test_kernel_on_the_seeds_instance():
     for epsilon, gap in ((10.0, 5e-4), (5.0, 1e-2)):
-        result = mdp.solve(rome_problem(rome, epsilon), method="kernel", gap=gap)
+        result = mdp.solve(rome_problem(epsilon), method="kernel", gap=gap)
         assert result.status is mdp.Status.OPTIMAL
         assert result.gap <= gap
 

@@ -92,8 +92,8 @@ def test_records_at_distance_zero_have_equal_rows():
     assert not np.array_equal(table[0], table[1])
 
 
-def test_the_seeds_rome_instance(rome):
-    problem = rome_problem(rome)
+def test_the_seeds_rome_instance():
+    problem = rome_problem()
     assert (problem.graph.n_pairs, problem.graph.n_components) == (2727, 28)
     result = mdp.solve(problem, method="direct", gap=1e-4)
     assert result.status is mdp.Status.OPTIMAL

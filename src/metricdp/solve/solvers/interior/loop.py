@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
+NEGLIGIBLE_SHARE = 1e-8  # of the loss of reporting one place always: a tenth of what counts as optimal in the end
 SHORT_STEP, SHORT_STEPS = 1e-3, 3  # the step length, and how many in a row, at which float precision is exhausted
 
 
@@ -104,6 +105,7 @@ class _Run:
         self.system = System(component, elimination, pool, context.stop.check)
         self.point = Point(self.system)
         self.least = float(component.costs.min(axis=1).sum())  # subtracted from the costs
+        self.negligible = NEGLIGIBLE_SHARE * float(component.costs.sum(axis=0).min())
         self.known, self.bound = incumbent, incumbent.lower_bound
         self.rows = incumbent.rows if incumbent.is_private else None
         self.loss = incumbent.loss(component) if incumbent.is_private else math.inf
@@ -126,15 +128,15 @@ class _Run:
             if length == 0.0 or short >= SHORT_STEPS:
                 ended = Ended.STALLED
                 break
-            if self._own_gap() <= self.context.gap:
+            if self._is_closed(*self._bounds()):
                 self._prove()
             self._report(iterations, length)
-            if self._gap() <= self.context.gap:
+            if self._is_closed(self.bound, self.loss):
                 ended = Ended.REACHED
                 break
         if ended is not Ended.REACHED:
             self._prove()
-            ended = Ended.REACHED if self._gap() <= self.context.gap else ended
+            ended = Ended.REACHED if self._is_closed(self.bound, self.loss) else ended
         own = Incumbent(
             self.bound,
             self._current_rows() if self.rows is None else self.rows,
@@ -167,13 +169,9 @@ class _Run:
         lower = max(self.bound, self.least + scale * self.best_own_bound)
         return lower, min(self.loss, self.least + scale * self.point.loss)
 
-    def _own_gap(self) -> float:
-        lower, upper = self._bounds()
-        return relative_gap(upper, lower)
-
-    def _gap(self) -> float:
-        """Return the gap that is proved."""
-        return relative_gap(self.loss, self.bound) if self.rows is not None else 1.0
+    def _is_closed(self, lower: float, upper: float) -> bool:
+        """Return whether the gap is reached, or the difference is negligible: at weak privacy losses are, too."""
+        return relative_gap(upper, lower) <= self.context.gap or upper - lower <= self.negligible
 
     def _current_rows(self) -> NDArray[np.float64]:
         rows = np.maximum(self.system.in_order(self.point.Z), 0.0)
