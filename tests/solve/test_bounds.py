@@ -160,3 +160,25 @@ def test_sums_from_1e290_on_prove_nothing():
 @pytest.mark.parametrize("y", [1e300, math.inf])
 def test_multipliers_that_have_run_away_prove_nothing(y):
     assert two_costs(4.5, y, 64.0) == 0.0
+
+
+class TestRowDuals:
+    """Multipliers scaled and put together: what a bound makes of them is the sum of its parts."""
+
+    part = staticmethod(
+        lambda y: RowDuals(np.array([0]), np.array([1]), np.array([0]), np.array([0.5]), np.array([y], dtype=float))
+    )
+
+    def test_scaled(self):
+        found = self.part(0.25).scaled(4.0)
+        assert (found.y.tolist(), found.tail.tolist(), found.exponent.tolist()) == ([1.0], [0], [0.5])
+
+    def test_joined(self):
+        found = RowDuals.joined([self.part(1.0), RowDuals.none(), self.part(2.0)])
+        assert found.y.tolist() == [1.0, 2.0]
+        assert (found.tail.tolist(), found.head.tolist(), found.output.tolist()) == ([0, 0], [1, 1], [0, 0])
+        assert found.exponent.tolist() == [0.5, 0.5]
+
+    def test_nothing_joined_is_nothing(self):
+        found = RowDuals.joined([])
+        assert len(found.y) == len(found.tail) == len(found.head) == len(found.output) == len(found.exponent) == 0
