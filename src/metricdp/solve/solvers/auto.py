@@ -17,7 +17,7 @@ from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.solvers.firstorder import FirstOrder
 from metricdp.solve.solvers.interior import Interior
-from metricdp.solve.solvers.interior.cost import interior_operations
+from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
-CHEAP_OPERATIONS = 3e9  # of the interior point, up to which it is used at once: a few tenths of a second of one core
+CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
@@ -65,11 +65,12 @@ class Auto(Solver):
             say("direct", f"the interior point ended at a gap of {found.gap(component):.2g}")
             return Direct().run(component, found, context)
         steps = FirstOrder()
-        steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
+        if cost / OPERATIONS_PER_SECOND < context.stop.seconds_left:  # otherwise there is no time to switch
+            steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
         size = f"{component.n:,} x {component.n_outputs:,}, {component.graph.n_pairs:,} pairs"
         say("first-order", f"{size}: the interior point would cost {cost:.1e} operations")
         found = steps.run(component, incumbent, context)
-        if found.ended is Ended.REACHED or context.stop.is_due or math.isinf(cost):
+        if found.ended in (Ended.REACHED, Ended.STOPPED) or context.stop.is_due or math.isinf(cost):
             return found
         say("interior", f"steps are slow: gap {found.gap(component):.2g} after {found.iterations}")
         try:

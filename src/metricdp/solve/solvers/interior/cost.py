@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 ITERATIONS_PER_DIGIT = 9.0  # of the gap: 14 to 24 were seen for 1 %, 20 to 56 for 0.01 %; docs/performance.md
 SMALLEST_GAP = 1e-8  # that is reckoned with: floats end the iterations near it
-ROW_OPERATIONS = 300.0  # of an iteration for each pair and output: some twenty products with both of its rows
+ROW_OPERATIONS = 1_500.0  # of an iteration for each pair and output: some sixty passes at the speed of memory; measured
 MAX_OPERATIONS = 1e13  # operations: about twenty minutes of one core; beyond, it is refused
 N_ROW_VECTORS, N_ENTRY_VECTORS = 20, 12  # of one number for each row, and for each record and output, at one time
-OPERATIONS_PER_SECOND = 1e10  # of one core; for messages only
+OPERATIONS_PER_SECOND = 1e10  # of one core; for messages and time limits
 
 
 def interior_bytes(n: float, n_outputs: int, n_pairs: float, factor_entries: float) -> float:

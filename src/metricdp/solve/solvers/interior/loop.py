@@ -183,8 +183,11 @@ class _Run:
         Strictly inside, they are private as they are; otherwise they are repaired while there is time.
         """
         component = self.component
-        duals = self.system.duals(self.best_multipliers)
-        self.bound = max(self.bound, lower_bound(component.costs, duals, cost_roundings=component.cost_roundings))
+        if self._bounds()[0] > self.bound:  # going over all multipliers takes its time
+            duals = self.system.duals(self.best_multipliers)
+            self.bound = max(self.bound, lower_bound(component.costs, duals, cost_roundings=component.cost_roundings))
+        if self.rows is not None and self._bounds()[1] >= self.loss:
+            return  # what was known before is better
         rows = self._current_rows()
         if not component.is_private(rows):
             try:

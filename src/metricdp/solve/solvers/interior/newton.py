@@ -137,6 +137,7 @@ class Point:
         step = newton.solve(aim)
         primal, dual = newton.longest(step)
         for _ in range(correctors):
+            self.system.check()
             farther = (min(1.0, AIM_FACTOR * length + AIM_INCREMENT) for length in (primal, dual))
             reached = (self.W + next(farther) * step.W) * (self.Y + next(farther) * step.Y)
             wanted = np.clip(reached, target / PRODUCT_SPREAD, target * PRODUCT_SPREAD) - reached
@@ -160,6 +161,7 @@ class _Newton:
 
     def __init__(self, point: Point) -> None:
         self.point = point
+        point.system.check()
         self.inverse_W, self.inverse_Y = 1.0 / point.W, 1.0 / point.Y
         self.weights = point.Y * self.inverse_W
         self.factors = point.system.factors(self.weights)
@@ -167,6 +169,7 @@ class _Newton:
     def solve(self, aim: NDArray[np.float64]) -> Step:
         """Return the step after which products w y have changed by ``aim``, to first order, and nothing is missed."""
         point, system = self.point, self.point.system
+        system.check()
         Y = aim * self.inverse_W
         right = -point.missed_costs - system.GT @ (Y - self.weights * point.missed_rows)
         Z = self.factors.solve(np.ascontiguousarray(right.T))
