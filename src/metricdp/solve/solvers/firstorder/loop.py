@@ -185,7 +185,8 @@ class Run:
             return Ended.REACHED
         if self.is_stalled:
             return Ended.STALLED
-        return Ended.USED_UP if self._is_used_up() else Ended.STOPPED
+        # a last repair may have shown that the steps were faster than predicted: they are used up all the same
+        return Ended.USED_UP if self.has_time() else Ended.STOPPED
 
     def keep_pace(self) -> None:
         """Let nothing have been done more often than is due after so many steps, whatever a checkpoint says."""
