@@ -36,13 +36,14 @@ def const_opt(
     problem: Problem, *, free_share: float = FREE_SHARE, time_limit: float | None = None
 ) -> tuple[Mechanism, str]:
     """Return the best mechanism whose far entries are the exponential mechanism's, certified, and a note on it."""
+    stop = Stop(time_limit)
     fixed = exponential_matrix(problem)
     n_free = min(problem.n_outputs, max(2, math.ceil(free_share * problem.n_outputs)))
     distances = distance_loss(problem.records, problem.outputs, problem.metric)
     nearest = np.argsort(distances, axis=1, kind="stable")[:, :n_free]
     is_free = np.zeros(fixed.shape, dtype=bool)
     np.put_along_axis(is_free, nearest, True, axis=1)
-    Z, stop = fixed.copy(), Stop(time_limit)
+    Z = fixed.copy()
     for rows in problem.graph.components:
         graph = problem.graph.subgraph(rows)
         Z[rows] = _solve(problem.costs[rows], graph, problem.epsilon, fixed[rows], is_free=is_free[rows], stop=stop)
@@ -74,7 +75,7 @@ def _solve(
     counts = is_free.sum(axis=1)
     total = np.where(is_free, fixed, 0.0).sum(axis=1)
     program.add_rows(total, total, np.cumsum(counts) - counts, np.arange(counts.sum()), np.ones(counts.sum()))
-    found = LazyRows(program, pairs, variables, LP_TOLERANCE).solve(stop)
-    if not found.is_optimal:
+    found = None if stop.is_due else LazyRows(program, pairs, variables, LP_TOLERANCE).solve(stop)
+    if found is None or not found.is_optimal:
         raise SolverError("its linear program was not solved within the time limit")
     return np.where(is_free, found.Z, fixed)
