@@ -71,7 +71,7 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
     mechanism.recheck()  # only a table that passes is written, whatever happened to the object since it was made
     outputs = mechanism.outputs
     tensors: dict[str, NDArray[Any]] = {
-        "table": mechanism.table,
+        "table": mechanism.dense_table,
         "pairs": mechanism.graph.pairs,
         "distances": mechanism.graph.distances,
         "outputs": outputs.coordinates if outputs.rows is None else outputs.rows.astype(np.int32),
