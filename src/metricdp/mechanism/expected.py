@@ -10,6 +10,7 @@ import numpy as np
 from metricdp.mechanism.blocks import BLOCK_BYTES, row_blocks
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.sparse import SparseTable
+from metricdp.problem.losses import EVERYTHING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,14 +28,7 @@ def table_loss(table: NDArray[np.uint64] | SparseTable, problem: Problem) -> flo
         return math.fsum(terms.ravel()) * (1.0 + 2.0**-50)  # each term has at most three roundings
     sums = []
     for part, weights in row_blocks(table, BLOCK_BYTES):
-        terms = losses_of(problem, part) * (weights / 2.0**TOTAL_BITS)
+        terms = problem.losses.block(part, EVERYTHING) * (weights / 2.0**TOTAL_BITS)
         sums.extend((terms.sum(axis=1) * problem.records.prior[part]).tolist())
     # numpy adds pairwise, 128 terms at most one after the other: fewer than 200 roundings of non-negative terms
     return math.fsum(sums) * (1.0 + 2.0**-45)
-
-
-def losses_of(problem: Problem, rows: slice) -> NDArray[np.float64]:
-    """Return the losses of all outputs for ``rows``, shape (rows, K)."""
-    lazy = getattr(problem, "losses", None)
-    found = problem.loss[rows] if lazy is None else lazy.block(rows, None)
-    return np.asarray(found, dtype=np.float64)

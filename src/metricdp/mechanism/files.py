@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from safetensors.numpy import save as to_safetensors
 
-from metricdp.data.frozen import frozen
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.mechanism.scope import rounded_down
 from metricdp.metric.graph import MdpGraph
-from metricdp.problem.loss import given_loss
+from metricdp.problem.losses import given_losses
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Kind
+    from metricdp.problem.losses import Losses
 
 FORMAT = "metricdp-1"
 MAX_HEADER_BYTES = 32_000_000  # room for the ids of a million records
@@ -58,13 +58,16 @@ METADATA = (
 OPTIONAL_METADATA = ("loss", "lower_bound", "loss_name")
 
 
-def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = None, loss_name: str = "given") -> None:
+def save(
+    mechanism: Mechanism, path: str | Path, *, losses: Losses | ArrayLike | None = None, loss_name: str = "given"
+) -> None:
     """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no partial file is ever seen.
 
-    The file holds the losses that the mechanism was made for, so that it can be evaluated from the file alone;
-    ``losses`` (shape (N, K), not weighted by the prior) and ``loss_name`` replace them if given.
+    The file holds the losses that the mechanism was made for, if there is memory for a matrix of them, so that it can
+    be evaluated from the file alone; ``losses`` (shape (N, K), not weighted by the prior) and ``loss_name`` replace
+    them if given.
     """
-    if losses is None:
+    if losses is None and mechanism.losses is not None and mechanism.losses.fits():
         losses, loss_name = mechanism.losses, mechanism.loss_name
     target = Path(path)
     check_writable(target)
@@ -79,7 +82,7 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
         "prior": mechanism.records.prior,
     }
     if losses is not None:
-        tensors["losses"] = given_loss(losses, mechanism.records.n, outputs.n)
+        tensors["losses"] = given_losses(losses, mechanism.records.n, outputs.n).whole()
     metadata = {
         "format": FORMAT,
         "epsilon": mechanism.epsilon.hex(),
@@ -155,7 +158,9 @@ def _load(source: Path) -> Mechanism:
     graph = MdpGraph(len(tensors["table"]), tensors["pairs"], tensors["distances"])
     graph = rounded_down(records, graph, fields["metric"])
     outputs = Outputs.of(tensors["outputs"], records, seed=0)
-    losses = frozen(given_loss(tensors["losses"], records.n, outputs.n)) if "losses" in tensors else None
+    loss_name = fields.get("loss_name", "given")
+    given = tensors.get("losses")
+    losses = None if given is None else given_losses(given, records.n, outputs.n, name=loss_name)
     mechanism = Mechanism(
         np.array(tensors["table"]),
         records,
@@ -167,7 +172,7 @@ def _load(source: Path) -> Mechanism:
         optimality,
         fields["solver"],
         losses,
-        fields.get("loss_name", "given"),
+        loss_name,
     )
     object.__setattr__(mechanism, "certificate", replace(mechanism.certificate, is_from_file=True))
     return mechanism
