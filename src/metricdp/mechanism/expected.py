@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 
 from metricdp.mechanism.blocks import BLOCK_BYTES, row_blocks
 from metricdp.mechanism.exact import TOTAL_BITS
@@ -13,6 +12,7 @@ from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.losses import EVERYTHING
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from metricdp.problem.problem import Problem
