@@ -184,6 +184,16 @@ class TestElimination:
         chain = Elimination(np.arange(400), [Block(0, first, first + 50) for first in range(0, 400, 50)])
         assert Elimination.of(graph).operations(1) < 0.25 * chain.operations(1)
 
+    def test_the_fewest_records_that_part_two_clusters(self):
+        """Two crowds that only three records join, which all know one another: these come last."""
+        west, east = np.random.default_rng(0).uniform(0.0, 1.0, (2, 30, 2))
+        bridge = np.array([[2.0, 0.4], [2.0, 0.5], [2.0, 0.6]])
+        records = mdp.data.Records(np.concatenate((west, bridge, east + np.array([3.0, 0.0]))), kind="vectors")
+        found = Elimination.of(graph_of(records, 1.9))
+        touched = (records.coordinates[found.order[-3:], 0] == 2.0).sum()
+        assert touched == 3
+        assert found.blocks[-1].end - found.blocks[-1].first == 3
+
     def test_no_separator_is_no_division(self):
         everybody = graph_of(mdp.data.gaussian(150, seed=0), np.inf)
         starts = {block.start for block in Elimination.of(everybody).blocks}

@@ -13,15 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra, maximum_bipartite_matching
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from metricdp.metric.graph import MdpGraph
 
 LARGEST_BLOCK = 64  # records: the matrices of a block and its pieces stay in the processor's cache
+CUT_SHARES = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65)  # of the records that are tried as one side
 SMALLEST_DIVIDED = 48  # records: smaller parts are not divided, one dense block costs less than the pieces' overhead
 
 
@@ -95,7 +98,7 @@ def _divided(
     if n < SMALLEST_DIVIDED:
         return None
     inside = adjacency[records][:, records]
-    separator = _level_separator(inside)
+    separator = _separator(inside)
     if separator is None:
         return None
     rest = np.setdiff1d(np.arange(n), separator)
@@ -119,40 +122,63 @@ def _two_sides(rest: NDArray[np.int64], label: NDArray[np.int32]) -> list[NDArra
     return [np.sort(np.concatenate(side)) for side in sides if side]
 
 
-def _level_separator(graph: csr_array) -> NDArray[np.int64] | None:
-    """Return a level of a breadth-first search from a far end that halves the graph, without unneeded records."""
+def _separator(graph: csr_array) -> NDArray[np.int64] | None:
+    """Return few records without which the graph falls into two parts of about the same size; None if there are none.
+
+    Records are ordered from one far end to the other. Where that order is cut in two, the fewest records that touch
+    all cut pairs are a separator; of several cuts the cheapest counts.
+    """
     n = graph.shape[0]
-    _, label = connected_components(graph, directed=False)
-    if label.max() > 0:
+    if connected_components(graph, directed=False)[0] > 1:
         return np.zeros(0, dtype=np.int64)
-    begin = 0
-    for _ in range(3):  # the last record reached is far from the first: start again from it
-        order = breadth_first_order(graph, begin, directed=False, return_predecessors=False)
-        begin = int(order[-1])
-    level = _levels(graph, begin)
-    sizes = np.bincount(level)
-    if len(sizes) < 3:
-        return None
-    before = np.cumsum(sizes) - sizes
-    after = n - before - sizes
-    # both sides count by what they cost, the separator over everything
-    cost = before.astype(float) ** 3 + after.astype(float) ** 3 + 3.0 * sizes * float(n) ** 2
-    cost[[0, -1]] = np.inf
-    middle = int(cost.argmin())
-    own = np.flatnonzero(level == middle)
-    # records without a neighbour on the far side belong to the near one
-    touches = np.asarray(graph[own][:, np.flatnonzero(level == middle + 1)].sum(axis=1)).ravel() > 0
-    return own[touches]
+    best, least = None, float(n) ** 3
+    for towards in _ways_through(graph):
+        order = np.argsort(towards, kind="stable")
+        for share in CUT_SHARES:
+            is_first = np.zeros(n, dtype=bool)
+            is_first[order[: round(share * n)]] = True
+            separator = _cover(graph, is_first)
+            in_separator = np.zeros(n, dtype=bool)
+            in_separator[separator] = True
+            sides = (is_first & ~in_separator).sum(), (~is_first & ~in_separator).sum()
+            # both sides count by what they cost, the separator over everything
+            cost = sum(float(side) ** 3 for side in sides) + 3.0 * len(separator) * float(n) ** 2
+            if min(sides) > 0 and cost < least:
+                best, least = separator, cost
+    return best
 
 
-def _levels(graph: csr_array, begin: int) -> NDArray[np.int64]:
-    """Return the number of steps from ``begin`` to every record."""
-    level = np.full(graph.shape[0], -1, dtype=np.int64)
-    level[begin] = 0
-    front, steps = np.array([begin]), 0
+def _ways_through(graph: csr_array) -> Iterator[NDArray[np.float64]]:
+    """Yield numbers that grow from one end to another, for two pairs of ends that are far apart.
+
+    By distance to both ends, which suits streets, and by steps from one, which suits grids.
+    """
+    begin = int(dijkstra(graph, indices=0).argmax())
+    nearest: NDArray[np.float64] | None = None
+    for _ in range(2):
+        there = dijkstra(graph, indices=begin)
+        nearest = there if nearest is None else np.minimum(nearest, there)
+        back = dijkstra(graph, indices=int(nearest.argmax()))
+        nearest = np.minimum(nearest, back)
+        yield there - back
+        yield dijkstra(graph, indices=begin, unweighted=True)
+        begin = int(nearest.argmax())
+
+
+def _cover(graph: csr_array, is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the fewest records that touch all pairs between the first records and the others (Kőnig's theorem)."""
+    first, second = np.flatnonzero(is_first), np.flatnonzero(~is_first)
+    cut = graph[first][:, second]
+    partner = maximum_bipartite_matching(cut, perm_type="column")
+    owner = np.full(len(second), -1)
+    owner[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
+    # what alternating paths reach from unmatched records on the first side
+    reached, met = (partner < 0) & (np.diff(cut.indptr) > 0), np.zeros(len(second), dtype=bool)
+    front = np.flatnonzero(reached)
     while len(front):
-        steps += 1
-        near = np.unique(graph[front].indices)
-        front = near[level[near] < 0]
-        level[front] = steps
-    return level
+        near = np.unique(cut[front].indices)
+        near = near[~met[near]]
+        met[near] = True
+        front = owner[near]
+        reached[front] = True
+    return np.sort(np.concatenate((first[(np.diff(cut.indptr) > 0) & ~reached], second[met])))

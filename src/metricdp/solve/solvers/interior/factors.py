@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.interior.elimination import Elimination
 
 N_GROUPS = 8  # of outputs that are worked on side by side
+SMALLEST_HALVED = 12  # records: smaller triangles are inverted as they are
 BYTES_AT_ONCE = 4e6  # of the factors of outputs that are treated together: they stay in the processor's cache
 
 
@@ -155,7 +156,7 @@ def _inverse_factors(
             L[:, :, own] = np.matmul(H[:, :, part], X.swapaxes(1, 2))
             product[:, :, part] += np.matmul(L[:, :, own], X)
         rest = H[:, :, below:] - np.matmul(L, L.swapaxes(1, 2)) if below else H
-        X_own = np.tril(np.linalg.inv(np.linalg.cholesky(rest)))
+        X_own = inverse_of_lower(np.linalg.cholesky(rest))
         X = np.empty((q, r, width))
         np.matmul(X_own, product, out=X[:, :, :below])
         np.negative(X[:, :, :below], out=X[:, :, :below])
@@ -164,3 +165,17 @@ def _inverse_factors(
         reach = slice(block.start, block.end)
         total[reach, reach] += dsyrk(1.0, X.reshape(q * r, width).T, lower=1)
     return inverse
+
+
+def inverse_of_lower(L: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the inverses of lower triangular matrices, shape (outputs, n, n): by halves, so that products do most."""
+    n = L.shape[1]
+    if n <= SMALLEST_HALVED:
+        return np.tril(np.linalg.inv(L))
+    first, second = slice(0, n // 2), slice(n // 2, n)
+    X = np.zeros_like(L)
+    X[:, first, first] = inverse_of_lower(L[:, first, first])
+    X[:, second, second] = inverse_of_lower(L[:, second, second])
+    product = np.matmul(L[:, second, first], X[:, first, first])
+    X[:, second, first] = -np.matmul(X[:, second, second], product)
+    return X
