@@ -31,11 +31,10 @@ from metricdp.mechanism.exact import (
     exceeds,
     wrong_sum,
 )
+from metricdp.mechanism.sparse import SparseTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from metricdp.mechanism.sparse import SparseTable
 
 PAIRS_AT_ONCE = 4_096  # of a block: some millions of comparisons for a city
 DOUBTS_AT_ONCE = 16_384  # comparisons that wait for whole numbers, for each thread; more if one pair may have more
@@ -92,6 +91,7 @@ def check_sparse_privacy(
     other outputs together.
     """
     begin = time.perf_counter()
+    table = SparseTable.checked(table)
     n, K = table.shape
     if len(pairs) != len(distances) or (len(pairs) and (pairs.min() < 0 or pairs.max() >= n)):
         raise InputError(f"pairs must be of the table's {n} rows, with one distance for each")
@@ -137,9 +137,8 @@ def _checked_blocks(
     table: SparseTable, pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
 ) -> list[_Block]:
     """Check all pairs, a block at a time, several blocks in parallel; return the blocks in their order."""
-    lists = _Lists(
-        table.indptr, table.columns, table.weights, table.background, table.scale, int((table.background > 0).sum())
-    )
+    n_shared = int((table.background > 0).sum())
+    lists = _Lists(table.indptr, table.columns, table.weights, table.background, table.scale, n_shared)
     n_doubts = max(DOUBTS_AT_ONCE, 2 * table.longest + 1)
 
     def check(start: int) -> _Block:
