@@ -311,6 +311,7 @@ def distance_losses(records: Records, outputs: Outputs, metric: Metric) -> Losse
     if not isinstance(metric, FunctionMetric):
         losses.check()
         return losses
+    check_matrix_memory(losses.shape, limit=None)
     matrix = losses.block(EVERYTHING, EVERYTHING)
     _check_finite(matrix)
     return GivenLosses(matrix, losses.name)
