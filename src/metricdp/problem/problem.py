@@ -44,7 +44,8 @@ class Problem(FrozenArrays):
     eta
         Records within this distance are neighbours and are protected from one another; may be infinite.
     outputs
-        A count (drawn among the records with ``seed``), row numbers, or a table of other points.
+        A count (drawn among the records with ``seed``), row numbers, or a table of other points. By default every
+        record is an output.
     loss
         ``"travel"``, ``"distance"``, a matrix of shape (N, K), or a function of the coordinates of some records (n, D)
         and some outputs (k, D) that returns their losses (n, k). By default travel for places, distance for vectors.
