@@ -361,7 +361,7 @@ records = rome_nodes() if {is_rome} else mdp.Records(
     np.random.default_rng(0).normal([41.9, 12.5], 0.1, (20_000, 2)), kind="places"
 )
 before = held_bytes()
-problem = mdp.Problem(records, epsilon=10.0, eta=0.05, loss={loss!r})
+problem = mdp.Problem(records, epsilon=10.0, eta=0.05, loss={loss!r}, memory_limit=8.0)
 blocks = [problem.losses.block(np.arange(i, i + 50), slice(None)).sum() for i in (0, 10_000)]
 try:
     mdp.solve(problem)
@@ -374,7 +374,7 @@ print(json.dumps(dict(shape=problem.losses.shape, more=peak - before, refused=re
 
 
 @pytest.mark.parametrize("loss", ["distance", "travel"])
-@pytest.mark.parametrize("is_rome", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("is_rome", [True, False])
 def test_a_whole_city_takes_no_matrix(loss, is_rome):
     """A matrix of 20,000 x 20,000 losses would take 3.2 GB, one of 43,160 x 43,160 14.9 GB."""
     if is_rome and rome_nodes() is None:
