@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-
 from metricdp.mechanism.blocks import BLOCK_BYTES, row_blocks
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.sparse import SparseTable
