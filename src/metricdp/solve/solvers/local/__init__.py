@@ -1,0 +1,1 @@
+"""Windowed first-order solver for problems with (nearly) as many outputs as records."""
