@@ -70,9 +70,9 @@ def window_costs(
         outside = level * problem.geometry.below(radius) * (1.0 - RELATIVE_ERROR) - base
         # the costs are the distances themselves, up to the last digits, if all nodes are equally likely
         is_plain = not base.any() and bool(np.allclose(level, problem.epsilon, rtol=1e-9))
-        far = costs if is_plain else _distances(nodes, windows)
+        far = costs if is_plain else distances_of(nodes, windows)
     else:
-        far = _distances(nodes, windows)
+        far = distances_of(nodes, windows)
         raw = np.empty(windows.n_slots * WIDTH)
         for low, block in slot_blocks(nodes, windows):
             raw[low * WIDTH : low * WIDTH + block.size] = block.ravel()
@@ -176,7 +176,7 @@ def _measure(  # noqa: PLR0917  (numba takes positions)
                 costs[s * WIDTH + k] = value * SINGLE_DOWN if value > 0.0 else value * (2.0 - SINGLE_DOWN)
 
 
-def _distances(nodes: Nodes, windows: Windows) -> NDArray[np.float32]:
+def distances_of(nodes: Nodes, windows: Windows) -> NDArray[np.float32]:
     """Return epsilon times the distances of the entries."""
     problem = nodes.problem
     geometry, epsilon = problem.geometry, problem.epsilon
