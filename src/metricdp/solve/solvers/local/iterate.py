@@ -109,11 +109,15 @@ class Iteration:
         self._step(0.0)
         self._since = 0
 
+    def begin_epoch(self) -> None:
+        """Make the current point the anchor."""
+        np.copyto(self.Y0, self.Y)
+        np.copyto(self.Z0, self.Z)
+        self._since = 0
+
     def take_multipliers(self) -> None:
         """Begin an epoch at multipliers that were changed from outside."""
-        self.Y0[:] = self.Y
-        self.Z0[:] = self.Z
-        self._since = 0
+        self.begin_epoch()
         self.reduce()
 
     def _is_restart_due(self, residual: float) -> bool:
