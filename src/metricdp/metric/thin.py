@@ -100,7 +100,7 @@ def _take(  # noqa: PLR0917  (numba takes positions)
 ) -> None:
     for i in range(low, high):
         first, last = indptr[i], indptr[i + 1]
-        _sort(order, lengths, first, last - first)
+        sort_positions(order, lengths, first, last - first)
         for e in range(first, last):
             allowed[indices[e]] = factor * lengths[e]
         for place in range(last - first):
@@ -120,7 +120,7 @@ def _take(  # noqa: PLR0917  (numba takes positions)
 
 
 @njit(cache=True, nogil=True)
-def _sort(order: NDArray[np.int64], lengths: NDArray[np.float64], first: int, count: int) -> None:
+def sort_positions(order: NDArray[np.int64], lengths: NDArray[np.float64], first: int, count: int) -> None:
     """Put the ``count`` edges from ``first`` on into ``order``, the shortest first, of equal ones the first.
 
     A heap: numpy's sort inside a kernel takes more than a second to compile.

@@ -12,20 +12,23 @@ from metricdp.metric.simd import WIDTH, Vectors
 
 __all__ = [
     "WIDTH",
+    "Tiles",
     "add_parts",
     "copy_tile",
     "excess",
     "lowest_bit",
+    "pair_of",
     "step_back",
     "step_multipliers",
     "step_rows",
 ]
 
 
-class _Tiles(Vectors):
+class Tiles(Vectors):
     """Vectors, and the step that rows and multipliers share."""
 
     def without_tiny(self, x: Any, tiny: Any) -> Any:
+        """Return ``x`` with 0 for entries that are at most ``tiny``."""
         return self.where(">", self.size(x), tiny, x, self.zero)
 
     def halpern(self, new: Any, old: Any, anchor: Any, share: Any, tiny: Any) -> tuple[Any, Any, Any, Any]:
@@ -41,7 +44,8 @@ class _Tiles(Vectors):
         return self.total(self.times(difference, difference)), reflected, stays, held
 
 
-def _pair(context: Any, builder: Any, kind: Any, first: Any, second: Any) -> Any:
+def pair_of(context: Any, builder: Any, kind: Any, first: Any, second: Any) -> Any:
+    """Return two numbers as one result."""
     return context.make_tuple(builder, kind, [first, second])
 
 
@@ -51,7 +55,7 @@ def add_parts(typing: Any, v: Any, at: Any, Y: Any, y_at: Any, up: Any, down: An
     signature = types.void(v, types.intp, Y, types.intp, types.float32, types.float32)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        tiles = _Tiles(context, builder)
+        tiles = Tiles(context, builder)
         values, where, multipliers, y_where, up_, down_ = arguments
         target = tiles.place(sig.args[0], values, where)
         y = tiles.load(tiles.place(sig.args[2], multipliers, y_where))
@@ -80,7 +84,7 @@ def copy_tile(typing: Any, target: Any, at: Any, source: Any, source_at: Any) ->
     signature = types.void(target, types.intp, source, types.intp)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        tiles = _Tiles(context, builder)
+        tiles = Tiles(context, builder)
         to, where, origin, origin_where = arguments
         tiles.store(tiles.load(tiles.place(sig.args[2], origin, origin_where)), tiles.place(sig.args[0], to, where))
         return context.get_dummy_value()
@@ -94,7 +98,7 @@ def step_back(typing: Any, v: Any, at: Any, Z: Any, z_at: Any, size: Any) -> Any
     signature = types.float32(v, types.intp, Z, types.intp, types.float32)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        tiles = _Tiles(context, builder)
+        tiles = Tiles(context, builder)
         values, where, rows, z_where, size_ = arguments
         target = tiles.place(sig.args[0], values, where)
         z = tiles.load(tiles.place(sig.args[2], rows, z_where))
@@ -112,11 +116,11 @@ def excess(typing: Any, v: Any, at: Any, theta: Any) -> Any:  # noqa: ARG001
     signature = result(v, types.intp, types.float32)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        tiles = _Tiles(context, builder)
+        tiles = Tiles(context, builder)
         values, where, theta_ = arguments
         above = tiles.positive(tiles.minus(tiles.load(tiles.place(sig.args[0], values, where)), tiles.spread(theta_)))
         ones = tiles.where(">", above, tiles.zero, tiles.one, tiles.zero)
-        return _pair(context, builder, result, tiles.total(above), tiles.total(ones))
+        return pair_of(context, builder, result, tiles.total(above), tiles.total(ones))
 
     return signature, generate
 
@@ -140,7 +144,7 @@ def step_rows(  # noqa: PLR0917
     signature = result(v, types.intp, Z, Z0, ahead, types.intp, single, single, single)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        tiles = _Tiles(context, builder)
+        tiles = Tiles(context, builder)
         values, where, rows, anchors, aheads, z_where, theta_, share_, tiny_ = arguments
         above = tiles.minus(tiles.load(tiles.place(sig.args[0], values, where)), tiles.spread(theta_))
         z_place, anchor_place = tiles.place(sig.args[2], rows, z_where), tiles.place(sig.args[3], anchors, z_where)
@@ -150,7 +154,7 @@ def step_rows(  # noqa: PLR0917
         tiles.store(stays, z_place)
         tiles.store(held, anchor_place)
         left = tiles.plus(tiles.plus(tiles.size(stays), tiles.size(held)), tiles.size(reflected))
-        return _pair(context, builder, result, change, tiles.total(left))
+        return pair_of(context, builder, result, change, tiles.total(left))
 
     return signature, generate
 
@@ -175,7 +179,7 @@ def step_multipliers(  # noqa: PLR0917
     signature = result(Y, Y0, types.intp, ahead, types.intp, types.intp, single, single, single, single)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        tiles = _Tiles(context, builder)
+        tiles = Tiles(context, builder)
         y_array, anchor_array, where, ahead_array, i_where, j_where, less_, more_, share_, tiny_ = arguments
         y_place = tiles.place(sig.args[0], y_array, where)
         anchor_place = tiles.place(sig.args[1], anchor_array, where)
@@ -190,6 +194,6 @@ def step_multipliers(  # noqa: PLR0917
         tiles.store(stays, y_place)
         tiles.store(held, anchor_place)
         left = tiles.total(tiles.plus(tiles.size(stays), tiles.size(held)))
-        return _pair(context, builder, result, change, left)
+        return pair_of(context, builder, result, change, left)
 
     return signature, generate

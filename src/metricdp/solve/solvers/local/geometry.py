@@ -1,0 +1,205 @@
+"""Distances between records and outputs, and which outputs are near a record.
+
+Places and vectors of few dimensions are points of a space in which boxes exclude most of what is far: places by the
+chord through the Earth. Other metrics (many dimensions, streets, matrices, functions) are asked for all distances to a
+few outputs at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from metricdp.data.geodesy import EARTH_RADIUS_KM
+from metricdp.metric.distances import MAX_TREE_DIMENSION, CoordinateMetric
+from metricdp.metric.simd import WIDTH
+from metricdp.solve.solvers.firstorder.kernels import INNER
+from metricdp.solve.solvers.firstorder.threads import in_threads
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.distances import Metric
+    from metricdp.problem.outputs import Outputs
+
+KINDS = {"haversine": 0, "euclidean": 1, "manhattan": 2}
+CHORD, _EUCLIDEAN, MANHATTAN = KINDS.values()
+LARGEST_COORDINATE = 1e100  # squares of larger ones overflow
+GROUPS_PER_BOX = 64  # groups of outputs that one large box encloses
+# Each of three coordinates on the unit sphere is off by at most 70 roundings of 2^-53 (radians of up to pi, sines,
+# cosines, products), so a chord by less than 2 sqrt(3) 70 2^-53 = 2.7e-14 radii; twice as much is taken, in km.
+CHORD_ERROR = 2.0 * 2.7e-14 * EARTH_RADIUS_KM
+RELATIVE_ERROR = 2.0**-40  # of distances beyond that: their own formula needs fewer than 100 roundings of 2^-53
+BLOCK_ENTRIES = 4_000_000  # distances that a metric is asked for at one time
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Points of records and outputs in the space in which they are searched.
+
+    Parameters
+    ----------
+    record_points, output_points
+        Shapes (N, D) and (K, D); km from the Earth's centre for places.
+    kind
+        How distances follow from points; None if only the metric knows.
+    """
+
+    record_points: NDArray[np.float64]
+    output_points: NDArray[np.float64]
+    kind: int | None
+    records: Records
+    outputs: Outputs
+    metric: Metric
+
+    @property
+    def error(self) -> float:
+        """By how much distances can be off, in addition to their relative error."""
+        return CHORD_ERROR if self.kind == CHORD else 0.0
+
+    def below(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers that are not above the true distances."""
+        return np.maximum(distances * (1.0 - RELATIVE_ERROR) - self.error, 0.0)
+
+    def to_outputs(self, outputs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the metric's distances from all records to some outputs."""
+        if self.outputs.rows is not None:
+            return self.metric.to_rows(self.records, self.outputs.rows[outputs])
+        return self.metric.to_points(self.records, self.outputs.coordinates[outputs])
+
+    def reach(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the length in the space of points of a distance."""
+        if self.kind != CHORD:
+            return radius
+        angle = radius / (2.0 * EARTH_RADIUS_KM)
+        return np.where(angle >= 0.5 * np.pi, np.inf, 2.0 * EARTH_RADIUS_KM * np.sin(np.minimum(angle, 0.5 * np.pi)))
+
+
+def geometry_of(records: Records, outputs: Outputs, metric: Metric) -> Geometry:
+    """Return the geometry of records, outputs and a metric."""
+    here, there = records.coordinates, outputs.coordinates
+    kind = KINDS[metric.name] if isinstance(metric, CoordinateMetric) else None
+    if kind == CHORD:
+        return Geometry(_on_sphere(here), _on_sphere(there), kind, records, outputs, metric)
+    is_large = max(np.abs(here).max(), np.abs(there).max()) > LARGEST_COORDINATE
+    if here.shape[1] > MAX_TREE_DIMENSION or is_large:
+        kind = None
+    return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), kind, records, outputs, metric)
+
+
+def _on_sphere(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    latitude, longitude = np.radians(degrees[:, 0]), np.radians(degrees[:, 1])
+    level = np.cos(latitude)
+    unit = np.column_stack((level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)))
+    return EARTH_RADIUS_KM * unit
+
+
+def kd_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return an order of points in which groups of 8 are near one another: halves of halves along the widest axis."""
+    done: list[NDArray[np.int64]] = []
+    waiting = [np.arange(len(points))]
+    while waiting:
+        part = waiting.pop()
+        if len(part) <= WIDTH:
+            done.append(part)
+            continue
+        inside = points[part]
+        axis = int(np.argmax(np.ptp(inside, axis=0)))
+        part = part[np.argsort(inside[:, axis], kind="stable")]
+        half = max(1, -(-len(part) // WIDTH) // 2) * WIDTH
+        waiting += [part[half:], part[:half]]
+    return np.concatenate(done)
+
+
+@njit(**INNER)
+def apart(P: NDArray[np.float64], i: int, Q: NDArray[np.float64], k: int, kind: int) -> float:
+    """Return how far two points are from one another in their space."""
+    total = 0.0
+    for axis in range(P.shape[1]):
+        difference = abs(P[i, axis] - Q[k, axis])
+        total += difference if kind == MANHATTAN else difference * difference
+    return total if kind == MANHATTAN else np.sqrt(total)
+
+
+@njit(**INNER)
+def distance(P: NDArray[np.float64], i: int, Q: NDArray[np.float64], k: int, kind: int) -> float:
+    """Return the metric's distance of two points."""
+    length = apart(P, i, Q, k, kind)
+    if kind == CHORD:
+        return 2.0 * EARTH_RADIUS_KM * np.arcsin(min(length / (2.0 * EARTH_RADIUS_KM), 1.0))
+    return length
+
+
+@njit(**INNER)
+def _to_box(P: NDArray[np.float64], i: int, boxes: NDArray[np.float64], g: int, kind: int) -> float:
+    """Return how far a point is from a box."""
+    total = 0.0
+    for axis in range(P.shape[1]):
+        difference = max(boxes[0, g, axis] - P[i, axis], P[i, axis] - boxes[1, g, axis], 0.0)
+        total += difference if kind == MANHATTAN else difference * difference
+    return total if kind == MANHATTAN else np.sqrt(total)
+
+
+def boxes_of(points: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return the lowest and highest corners of each ``size`` points that follow one another, shape (2, boxes, D)."""
+    at = np.arange(0, len(points), size)
+    return np.stack((np.minimum.reduceat(points, at, axis=0), np.maximum.reduceat(points, at, axis=0)))
+
+
+def near_groups(
+    P: NDArray[np.float64], reach: NDArray[np.float64], Q: NDArray[np.float64], kind: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return for each point of ``P`` the groups of 8 points of ``Q`` with one within its reach, as index and groups."""
+    small, large = boxes_of(Q, WIDTH), boxes_of(Q, WIDTH * GROUPS_PER_BOX)
+    count = np.zeros(len(P) + 1, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int32)
+
+    def count_some(first: int, last: int) -> None:
+        _near(first, last, P, reach, Q, small, large, kind, count, nothing)
+
+    in_threads(count_some, len(P), is_large=True)
+    start = np.cumsum(count)
+    found = np.empty(int(start[-1]), dtype=np.int32)
+
+    def list_some(first: int, last: int) -> None:
+        _near(first, last, P, reach, Q, small, large, kind, start, found)
+
+    in_threads(list_some, len(P), is_large=True)
+    return start, found
+
+
+@njit(cache=True, nogil=True)
+def _near(  # noqa: PLR0917  (numba takes positions)
+    first: int,
+    last: int,
+    P: NDArray[np.float64],
+    reach: NDArray[np.float64],
+    Q: NDArray[np.float64],
+    small: NDArray[np.float64],
+    large: NDArray[np.float64],
+    kind: int,
+    start: NDArray[np.int64],
+    found: NDArray[np.int32],
+) -> None:
+    """Count the groups near each point into ``start[i + 1]``; or list them from ``start[i]`` on, if there is room."""
+    n_groups = small.shape[1]
+    for i in range(first, last):
+        c = 0
+        for box in range(large.shape[1]):
+            if _to_box(P, i, large, box, kind) > reach[i]:
+                continue
+            for g in range(box * GROUPS_PER_BOX, min(n_groups, (box + 1) * GROUPS_PER_BOX)):
+                if _to_box(P, i, small, g, kind) > reach[i]:
+                    continue
+                for k in range(g * WIDTH, (g + 1) * WIDTH):
+                    if apart(P, i, Q, k, kind) <= reach[i]:
+                        if len(found):
+                            found[start[i] + c] = g
+                        c += 1
+                        break
+        if not len(found):
+            start[i + 1] = c

@@ -1,0 +1,209 @@
+"""Whole numbers: the sparse table of closed columns, and its loss.
+
+The background is whole by construction (``b_k = B_k 2^-37``), so only the scales ``2^26 / F_i`` and the local weights are
+rounded, by half a unit each: a share of at most 2^-26 of any entry. Local weights are scaled to what the background leaves
+of 2^63, and the largest takes the few units that rounding leaves over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from metricdp.mechanism.sparse import SparseTable
+from metricdp.metric.simd import WIDTH
+from metricdp.solve.solvers.local.costs import mean_costs
+from metricdp.solve.solvers.local.geometry import RELATIVE_ERROR, distance
+from metricdp.solve.solvers.local.repair import GRAIN, SCALE_BITS, TOTAL_BITS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
+    from metricdp.solve.solvers.local.repair import Closed, Repair
+
+TOTAL = 1 << TOTAL_BITS
+BLOCK = 1 << 18  # stored weights whose losses are asked for at one time
+
+
+def whole_table(closed: Closed, repair: Repair) -> SparseTable:
+    """Return the exactly summing table of closed columns; records of one node have the same row."""
+    nodes, windows, problem = repair.nodes, repair.windows, repair.problem
+    K = problem.outputs.n
+    grains = np.rint(closed.background / GRAIN).astype(np.uint64)
+    all_grains = int(grains.sum())
+    scale = np.rint(2.0**SCALE_BITS / closed.sums).astype(np.uint64) if all_grains else _equal_scale(nodes)
+    rest = np.array([TOTAL - int(s) * all_grains for s in scale], dtype=np.uint64)
+    local = closed.sums - closed.background.sum()
+    factor = rest.astype(np.float64) / local
+    place = np.empty(K, dtype=np.int64)
+    place[problem.output_order[:K]] = np.arange(K)
+    count = np.zeros(nodes.n, dtype=np.int64)
+    arrays = windows.group_start, windows.member, place, closed.H, closed.background, factor
+    _count(*arrays, count)
+    start = np.concatenate(([0], np.cumsum(count)))
+    columns, weights = np.empty(int(start[-1]), dtype=np.int32), np.empty(int(start[-1]), dtype=np.uint64)
+    _fill(*arrays, start[:-1].copy(), columns, weights)
+    _top_up(start, weights, rest)
+    background = np.zeros(K, dtype=np.uint64)
+    background[problem.output_order[:K]] = grains[:K]
+    return SparseTable(*_of_records(nodes, start, columns, weights), background, scale[nodes.of_record])
+
+
+def _equal_scale(nodes: Nodes) -> NDArray[np.uint64]:
+    return np.full(nodes.n, 1 << SCALE_BITS, dtype=np.uint64)
+
+
+def _of_records(
+    nodes: Nodes, start: NDArray[np.int64], columns: NDArray[np.int32], weights: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
+    """Return the rows of records from those of nodes."""
+    node = nodes.of_record
+    indptr = np.concatenate(([0], np.cumsum(np.diff(start)[node])))
+    out_columns, out_weights = np.empty(int(indptr[-1]), dtype=np.int32), np.empty(int(indptr[-1]), dtype=np.uint64)
+    _copy_rows(node, start, columns, weights, indptr, out_columns, out_weights)
+    return indptr, out_columns, out_weights
+
+
+@njit(cache=True, nogil=True)
+def _copy_rows(  # noqa: PLR0917  (numba takes positions)
+    node: NDArray[np.int64],
+    start: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.uint64],
+    indptr: NDArray[np.int64],
+    out_columns: NDArray[np.int32],
+    out_weights: NDArray[np.uint64],
+) -> None:
+    for r in range(len(node)):
+        at = start[node[r]]
+        for c in range(indptr[r + 1] - indptr[r]):
+            out_columns[indptr[r] + c], out_weights[indptr[r] + c] = columns[at + c], weights[at + c]
+
+
+@njit(cache=True, nogil=True)
+def _count(  # noqa: PLR0917
+    group_start: NDArray[np.int64],
+    member: NDArray[np.int32],
+    place: NDArray[np.int64],
+    H: NDArray[np.float64],
+    b: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    count: NDArray[np.int64],
+) -> None:
+    """Count each node's weights that are not 0."""
+    for k in range(len(place)):
+        g, lane = place[k] // WIDTH, place[k] % WIDTH
+        for s in range(group_start[g], group_start[g + 1]):
+            i = member[s]
+            if np.floor((H[s * WIDTH + lane] - b[place[k]]) * factor[i] + 0.5) > 0.0:
+                count[i] += 1
+
+
+@njit(cache=True, nogil=True)
+def _fill(  # noqa: PLR0917
+    group_start: NDArray[np.int64],
+    member: NDArray[np.int32],
+    place: NDArray[np.int64],
+    H: NDArray[np.float64],
+    b: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    at: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.uint64],
+) -> None:
+    """List each node's weights, output after output, so that they are sorted."""
+    for k in range(len(place)):
+        g, lane = place[k] // WIDTH, place[k] % WIDTH
+        for s in range(group_start[g], group_start[g + 1]):
+            i = member[s]
+            whole = np.floor((H[s * WIDTH + lane] - b[place[k]]) * factor[i] + 0.5)
+            if whole > 0.0:
+                columns[at[i]], weights[at[i]] = k, np.uint64(whole)
+                at[i] += 1
+
+
+@njit(cache=True, nogil=True)
+def _top_up(start: NDArray[np.int64], weights: NDArray[np.uint64], rest: NDArray[np.uint64]) -> None:
+    """Let the largest weight of each row take what is missing to the sum that it must have."""
+    for i in range(len(start) - 1):
+        total, largest = np.uint64(0), start[i]
+        for c in range(start[i], start[i + 1]):
+            total += weights[c]
+            if weights[c] > weights[largest]:
+                largest = c
+        weights[largest] += rest[i] - total  # modulo 2^64: it may also be too much
+
+
+def table_loss(problem: LocalProblem, table: SparseTable, mean: NDArray[np.float64] | None = None) -> float:
+    """Return a number that is never below the expected loss of a table.
+
+    Stored weights are summed with the losses of their own record; the background's part is bounded by the largest
+    scale times ``mean``, the outputs' mean losses (`mean_costs`).
+    """
+    geometry, prior = problem.geometry, problem.prior
+    mean = mean_costs(problem) if mean is None else mean
+    if problem.has_distance_loss and geometry.kind is not None:
+        local = _local_loss(
+            table.indptr,
+            table.columns,
+            table.weights,
+            prior,
+            geometry.record_points,
+            geometry.output_points,
+            geometry.kind,
+        )
+        local += geometry.error * TOTAL
+    else:
+        local = _other_loss(problem, table)
+    background = float(table.scale.max()) * float(table.background.astype(np.float64) @ mean)
+    # sums of non-negative terms, a rounding for each
+    return (local + background) / TOTAL * (1.0 + RELATIVE_ERROR) * (1.0 + RELATIVE_ERROR)
+
+
+def _other_loss(problem: LocalProblem, table: SparseTable) -> float:
+    total = 0.0
+    rows = max(1, BLOCK // max(1, problem.outputs.n))
+    for first in range(0, problem.records.n, rows):
+        some = np.arange(first, min(first + rows, problem.records.n))
+        low, high = table.indptr[some[0]], table.indptr[some[-1] + 1]
+        columns, where = np.unique(table.columns[low:high], return_inverse=True)
+        record = np.repeat(np.arange(len(some)), np.diff(table.indptr[some[0] : some[-1] + 2]))
+        if problem.has_distance_loss:
+            block = problem.geometry.to_outputs(columns.astype(np.int64))[some]
+        else:
+            block = problem.losses.block(some, columns.astype(np.int64))
+        losses = block[record, where] * problem.prior[some][record]
+        total += float((losses * table.weights[low:high].astype(np.float64)).sum())
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _local_loss(  # noqa: PLR0917
+    indptr: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.uint64],
+    prior: NDArray[np.float64],
+    P: NDArray[np.float64],
+    Q: NDArray[np.float64],
+    kind: int,
+) -> float:
+    """Return the sum of prior, weight and distance over the stored weights."""
+    total = 0.0
+    for i in range(len(indptr) - 1):
+        row = 0.0
+        for c in range(indptr[i], indptr[i + 1]):
+            row += float(weights[c]) * distance(P, i, Q, columns[c], kind)
+        total += prior[i] * row
+    return total
+
+
+def one_output(problem: LocalProblem, mean: NDArray[np.float64]) -> SparseTable:
+    """Return the table in which every record reports the output with the least mean loss."""
+    n = problem.records.n
+    background = np.zeros(problem.outputs.n, dtype=np.uint64)
+    background[int(mean.argmin())] = TOTAL >> SCALE_BITS
+    nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
+    return SparseTable(np.zeros(n + 1, dtype=np.int64), *nothing, background, np.full(n, 1 << SCALE_BITS, np.uint64))

@@ -1,0 +1,151 @@
+"""What the windowed solver is given, and the same with records and outputs in the order in which it works.
+
+Records that must have equal rows (distance 0, or so near that they share a row) are one *node*. Nodes and outputs are
+put in kd order, in which near ones follow one another, and outputs are taken in groups of 8: the last group is filled
+up with copies of the last output, which changes no optimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from metricdp.metric.graph import MdpGraph
+from metricdp.metric.simd import WIDTH
+from metricdp.solve.solvers.local.geometry import Geometry, geometry_of, kd_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from metricdp.data.records import Records
+    from metricdp.metric.distances import Metric
+    from metricdp.problem.outputs import Outputs
+
+DISTANCE = "distance"
+
+
+class Losses(Protocol):
+    """Losses that are computed where they are needed."""
+
+    @property
+    def name(self) -> str:
+        """``distance``, ``travel`` or ``given``."""
+
+    def block(self, rows: NDArray[np.int64], outputs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the losses of some records and some outputs, shape (len(rows), len(outputs)), not negative."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalProblem:
+    """Records, outputs, losses and a budget, without any matrix of all records and outputs.
+
+    Parameters
+    ----------
+    records, outputs, metric
+        As in a `Problem`. Windows are balls of this metric.
+    graph
+        All neighbour pairs; distances of 0 are allowed.
+    epsilon
+        The budget per unit of distance.
+    losses
+        What reporting an output costs. With the name ``distance`` it must be the metric's distance.
+    prior
+        How likely each record is, shape (N,), not negative, summing to 1.
+    """
+
+    records: Records
+    outputs: Outputs
+    metric: Metric
+    graph: MdpGraph
+    epsilon: float
+    losses: Losses
+    prior: NDArray[np.float64]
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """Distances between records and outputs."""
+        return geometry_of(self.records, self.outputs, self.metric)
+
+    @cached_property
+    def output_order(self) -> NDArray[np.int64]:
+        """The outputs in kd order, filled up to whole groups with copies of the last."""
+        order = kd_order(self.geometry.output_points)
+        return np.concatenate((order, np.repeat(order[-1:], -len(order) % WIDTH)))
+
+    @property
+    def has_distance_loss(self) -> bool:
+        """Whether losses are the metric's distances."""
+        return self.losses.name == DISTANCE
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Records by nodes, in kd order.
+
+    Parameters
+    ----------
+    start, who
+        The records of node i are ``who[start[i] : start[i + 1]]``; the first stands for all where windows are made.
+    of_record
+        The node of each record.
+    weight
+        The nodes' prior, shape (n,).
+    graph
+        Pairs of neighbouring nodes, at the shortest distance of their records: all other pairs follow from it.
+    """
+
+    problem: LocalProblem
+    start: NDArray[np.int64]
+    who: NDArray[np.int64]
+    of_record: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    graph: MdpGraph
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.weight)
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The record that stands for each node."""
+        return self.who[self.start[:-1]]
+
+    @cached_property
+    def is_alone(self) -> NDArray[np.bool_]:
+        """Whether a node has no neighbours."""
+        return np.bincount(self.graph.pairs.ravel(), minlength=self.n) == 0
+
+
+def nodes_within(problem: LocalProblem, nearness: float) -> Nodes:
+    """Return nodes of records that are joined by chains of pairs with ``epsilon d <= nearness``."""
+    graph = problem.graph
+    near = problem.epsilon * graph.distances <= nearness
+    i, j = graph.pairs[near, 0], graph.pairs[near, 1]
+    links = csr_array((np.ones(len(i), dtype=np.int8), (i, j)), shape=(graph.n, graph.n))
+    n, label = connected_components(links, directed=False)
+    _, first = np.unique(label, return_index=True)
+    place = np.empty(n, dtype=np.int64)
+    place[kd_order(problem.geometry.record_points[first])] = np.arange(n)
+    node = place[label]
+    who = np.argsort(node, kind="stable").astype(np.int64)
+    start = np.searchsorted(node[who], np.arange(n + 1)).astype(np.int64)
+    weight = np.bincount(node, weights=problem.prior, minlength=n)
+    return Nodes(problem, start, who, node, weight, _graph_of(graph, node, n))
+
+
+def _graph_of(graph: MdpGraph, node: NDArray[np.int64], n: int) -> MdpGraph:
+    """Return the graph of the nodes: the shortest pair between two of them."""
+    ends = np.sort(node[graph.pairs], axis=1)
+    apart = ends[:, 0] != ends[:, 1]
+    ends, lengths = ends[apart], graph.distances[apart]
+    order = np.lexsort((lengths, ends[:, 1], ends[:, 0]))
+    ends, lengths = ends[order], lengths[order]
+    keep = np.ones(len(ends), dtype=bool)
+    keep[1:] = (ends[1:] != ends[:-1]).any(axis=1)
+    return MdpGraph(n, ends[keep].astype(np.int32), lengths[keep])

@@ -1,0 +1,403 @@
+"""Private rows from any rows: closure on large windows over a background that all records share.
+
+Column k is ``H_ik`` on its window and ``b_k`` elsewhere. With ``T_i`` the path distance from node i to the outside of the
+window, ``b_k exp(e T_i)`` is the most that privacy at the budget e allows; columns below it that are closed on the
+window are private on all pairs. Where no member can leave its window (components end inside), ``b_k`` is 0: the column
+is then positive on whole components, and zero on the others. Rows are divided by their sums F. ``H / F`` is private at
+epsilon if H is at ``e = epsilon (1 - kappa)`` and ``|ln F_i - ln F_j| <= kappa epsilon d`` on all pairs. So closure and
+division alternate, with a kappa that falls as far as the sums allow.
+
+Everything is kept in whole numbers' reach: ``b_k`` is a multiple of 2^-37 and no positive entry is below 2^-37, so that
+rounding to multiples of 2^-63 (see `integers`) changes no entry by more than a share of 2^-26. `ROUNDING` is four times
+what two entries and two scales can be off together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from metricdp.errors import CertificationError, StoppedError
+from metricdp.metric.simd import WIDTH, raise_to
+from metricdp.metric.thin import sort_positions
+from metricdp.solve.solvers.firstorder.threads import in_threads
+from metricdp.solve.solvers.local.costs import distances_of
+from metricdp.solve.solvers.local.windows import nearest_outputs, windows_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
+    from metricdp.solve.solvers.local.windows import Windows
+
+SCALE_BITS, TOTAL_BITS = 26, 63
+GRAIN = 2.0 ** (SCALE_BITS - TOTAL_BITS)  # the least positive entry, and the unit of the background
+ROUNDING = 2.0**-22  # of ln(z_i / z_j), reserved for whole numbers
+# epsilon d below which records share a row: kappa epsilon d must stay above ROUNDING down to the last rung
+SHARED_ROW = 2e-3
+HEADROOM = 1.15  # of the background over what reaches the rim: normalising moves entries a little
+NEGLIGIBLE_ENTRY = 2.0**-40
+LARGEST_EXPONENT = 600.0
+# kappa to begin with, and the next if the sums do not come together. With the last one round is enough: sums of columns
+# that are closed at epsilon (1 - kappa) differ by no more than that, which is below kappa epsilon d
+FIRST_RUNGS = (0.004, 0.016, 0.064, 0.25, 0.51)
+ROUNDS_PER_RUNG = 6
+NEXT_RUNG = 0.5
+LEAST_KAPPA = 4e-4
+GROUPS_AT_ONCE = 512  # between two looks at the clock
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """Columns that are private at ``epsilon (1 - kappa)``, and row sums with which they may be divided.
+
+    Parameters
+    ----------
+    H
+        8 entries per slot, at least ``background`` there.
+    background
+        b_k of each output in kd order.
+    sums
+        F of each node.
+    """
+
+    H: NDArray[np.float64]
+    background: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    kappa: float
+    rounds: int
+
+
+class Repair:
+    """The large windows, which stay the same from one repair to the next."""
+
+    def __init__(self, problem: LocalProblem, nodes: Nodes, reach: float, *, is_over: Callable[[], bool]) -> None:
+        self.problem, self.nodes, self.is_over = problem, nodes, is_over
+        self.radius = nearest_outputs(nodes) + reach / problem.epsilon
+        self.windows = windows_within(nodes, self.radius)
+        self._check()
+        matrix = nodes.graph.adjacency
+        self.start, self.head, self.length = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
+        self.order = np.empty(self.windows.n_slots, dtype=self.windows.position_type)
+        self.to_rim = np.empty(self.windows.n_slots)
+        far = distances_of(nodes, self.windows)
+        self._in_groups(self._measure_rim(far))
+        del far
+        pairs = nodes.graph.pairs
+        self.tail, self.tip = pairs[:, 0], pairs[:, 1]
+        self.exponent = problem.epsilon * nodes.graph.distances
+
+    def _check(self) -> None:
+        if self.is_over():
+            raise StoppedError("a repair was interrupted")
+
+    def _in_groups(self, work: Callable[[int, int], None]) -> None:
+        """Do the work for all groups, some at a time, so that it can be interrupted."""
+        for low in range(0, self.windows.n_groups, GROUPS_AT_ONCE):
+            self._check()
+            high = min(low + GROUPS_AT_ONCE, self.windows.n_groups)
+            in_threads(lambda a, b, low=low: work(low + a, low + b), high - low, is_large=True)  # type: ignore[misc]
+
+    def _measure_rim(self, far: NDArray[np.float32]) -> Callable[[int, int], None]:
+        windows = self.windows
+
+        def some(first: int, last: int) -> None:
+            place = np.full(windows.n_nodes, -1, dtype=np.int32)
+            _rim(
+                first,
+                last,
+                windows.group_start,
+                windows.member,
+                self.start,
+                self.head,
+                self.length,
+                far,
+                place,
+                np.empty(windows.largest, np.int64),
+                np.empty(windows.largest),
+                self.order,
+                self.to_rim,
+            )
+
+        return some
+
+    def columns_of(self, Z: NDArray[np.float32], windows: Windows, nodes: Nodes) -> NDArray[np.float64]:
+        """Return rows on other windows (of finer nodes) as columns on the large windows, and copies put together."""
+        own = self.nodes
+        target = own.of_record[nodes.first].astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            share = nodes.weight / own.weight[target]
+        even = np.bincount(target, minlength=own.n)[target]
+        share = np.where(own.weight[target] > 0.0, share, 1.0 / even)
+        H = np.zeros(self.windows.n_slots * WIDTH)
+
+        def some(first: int, last: int) -> None:
+            place = np.full(own.n, -1, dtype=np.int64)
+            mine = self.windows
+            _spread(
+                first, last, windows.group_start, windows.member, mine.group_start, mine.member, target, share, place, Z, H
+            )
+
+        self._in_groups(some)
+        n_copies = len(self.problem.output_order) - self.problem.outputs.n
+        if n_copies:
+            low = self.windows.group_start[-2] * WIDTH
+            last = H[low:].reshape(-1, WIDTH)
+            last[:, WIDTH - n_copies - 1] = last[:, WIDTH - n_copies - 1 :].sum(axis=1)
+            last[:, WIDTH - n_copies :] = 0.0
+        return H
+
+    def background_of(self, H: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
+        """Return b_k: what reaches the rim of the window along paths, as a multiple of the grain."""
+        windows, epsilon = self.windows, self.problem.epsilon
+        fade = np.exp(-epsilon * (1.0 - kappa) * self.to_rim)
+        leaves = np.isfinite(self.to_rim)
+        b = np.zeros((windows.n_groups, WIDTH))
+        some = np.flatnonzero(np.diff(windows.group_start) > 0)
+        rows = H.reshape(-1, WIDTH)
+        at = windows.group_start[some]
+        for k in range(WIDTH):
+            b[some, k] = np.maximum.reduceat(rows[:, k] * fade, at)
+        is_open = np.zeros(windows.n_groups, dtype=bool)
+        is_open[some] = np.logical_or.reduceat(leaves, at)
+        grains = np.where(is_open[:, None], np.maximum(np.ceil(HEADROOM / GRAIN * b), 1.0), 0.0).ravel()
+        grains[self.problem.outputs.n :] = 0.0  # copies
+        return grains * GRAIN
+
+    def close(self, H: NDArray[np.float64], b: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
+        """Close H in place at ``epsilon (1 - kappa)`` over the background; return the row sums."""
+        e = self.problem.epsilon * (1.0 - kappa)
+        decay = np.exp(-e * self.length)
+        cap = np.exp(np.minimum(e * self.to_rim, LARGEST_EXPONENT))
+        windows = self.windows
+
+        def some(first: int, last: int) -> None:
+            place = np.full(windows.n_nodes, -1, dtype=np.int32)
+            _close(
+                first,
+                last,
+                windows.group_start,
+                windows.member,
+                self.order,
+                self.start,
+                self.head,
+                decay,
+                cap,
+                self.to_rim,
+                self.nodes.graph.labels,
+                b,
+                place,
+                np.empty(windows.largest, np.bool_),
+                np.zeros(self.nodes.graph.n_components, np.bool_),
+                np.empty((2, windows.largest)),
+                H,
+            )
+
+        self._in_groups(some)
+        return self.sums_of(H, b)
+
+    def sums_of(self, H: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the row sums of closed columns."""
+        windows = self.windows
+        own = H.reshape(-1, WIDTH).sum(axis=1)
+        covered = b.reshape(-1, WIDTH).sum(axis=1)
+        own -= np.repeat(covered, np.diff(windows.group_start))
+        return b.sum() + np.bincount(windows.member, weights=own, minlength=windows.n_nodes)
+
+    def need(self, sums: NDArray[np.float64]) -> float:
+        """Return the kappa at which rows with these sums may be divided by them."""
+        logs = np.log(sums)
+        if not len(self.exponent):
+            return 0.0
+        return float(((np.abs(logs[self.tail] - logs[self.tip]) + ROUNDING) / self.exponent).max())
+
+    def run(self, Z: NDArray[np.float32], windows: Windows, nodes: Nodes) -> Closed:
+        """Return private columns near the rows ``Z``."""
+        H = self.columns_of(Z, windows, nodes)
+        rows, rounds = H.reshape(-1, WIDTH), 0
+        for first in FIRST_RUNGS:
+            b = self.background_of(H, first)
+            for kappa in _rungs(first):
+                sums = self.close(H, b, kappa)
+                rounds += 1
+                if self.need(sums) <= kappa:
+                    return Closed(H, b, sums, kappa, rounds)
+                rows /= sums[self.windows.member, None]
+        raise CertificationError("the rows could not be made private: every share of the budget was tried")
+
+
+def _rungs(first: float) -> Iterator[float]:
+    kappa = first
+    while kappa >= LEAST_KAPPA:
+        for _ in range(ROUNDS_PER_RUNG):
+            yield kappa
+        kappa *= NEXT_RUNG
+
+
+@njit(cache=True, nogil=True)
+def _rim(  # noqa: PLR0917  (numba takes positions)
+    first: int,
+    last: int,
+    group_start: NDArray[np.int64],
+    member: NDArray[np.int32],
+    start: NDArray[np.int64],
+    head: NDArray[np.int32],
+    length: NDArray[np.float64],
+    far: NDArray[np.float32],
+    place: NDArray[np.int32],
+    ranks: NDArray[np.int64],
+    away: NDArray[np.float64],
+    order: NDArray[np.uint16],
+    to_rim: NDArray[np.float64],
+) -> None:
+    """Sort each group's members by their distance, and find their path distance to the outside of the window."""
+    for g in range(first, last):
+        low, count = group_start[g], group_start[g + 1] - group_start[g]
+        for s in range(count):
+            place[member[low + s]] = s
+            to_rim[low + s] = np.inf
+            away[s] = far[(low + s) * WIDTH]
+        sort_positions(ranks, away, 0, count)
+        for s in range(count):
+            order[low + s] = ranks[s]
+        changed = True
+        while changed:
+            changed = False
+            for rank in range(count - 1, -1, -1):
+                s = ranks[rank]
+                i = member[low + s]
+                best = to_rim[low + s]
+                for e in range(start[i], start[i + 1]):
+                    other = place[head[e]]
+                    way = length[e] if other < 0 else length[e] + to_rim[low + other]
+                    if way < best:
+                        best = way
+                        changed = True
+                to_rim[low + s] = best
+        for s in range(count):
+            place[member[low + s]] = -1
+
+
+@njit(cache=True, nogil=True)
+def _spread(  # noqa: PLR0917
+    first: int,
+    last: int,
+    group_start: NDArray[np.int64],
+    member: NDArray[np.int32],
+    own_start: NDArray[np.int64],
+    own_member: NDArray[np.int32],
+    target: NDArray[np.int64],
+    share: NDArray[np.float64],
+    place: NDArray[np.int64],
+    Z: NDArray[np.float32],
+    H: NDArray[np.float64],
+) -> None:
+    """Add rows of finer nodes to those of their targets; what is negligible or outside is left out."""
+    for g in range(first, last):
+        for s in range(own_start[g], own_start[g + 1]):
+            place[own_member[s]] = s
+        for s in range(group_start[g], group_start[g + 1]):
+            i = member[s]
+            to = place[target[i]]
+            if to >= 0:
+                for k in range(WIDTH):
+                    z = share[i] * Z[s * WIDTH + k]
+                    if z > NEGLIGIBLE_ENTRY:
+                        H[to * WIDTH + k] += z
+        for s in range(own_start[g], own_start[g + 1]):
+            place[own_member[s]] = -1
+
+
+@njit(cache=True, nogil=True)
+def _ends(H: NDArray[np.float64], at: int) -> tuple[float, float]:
+    """Return the largest and the smallest of 8 entries."""
+    top = bottom = H[at]
+    for k in range(1, WIDTH):
+        top, bottom = max(top, H[at + k]), min(bottom, H[at + k])
+    return top, bottom
+
+
+@njit(cache=True, nogil=True)
+def _fill_components(  # noqa: PLR0917
+    H: NDArray[np.float64],
+    k: int,
+    low: int,
+    count: int,
+    member: NDArray[np.int32],
+    label: NDArray[np.int32],
+    is_touched: NDArray[np.bool_],
+) -> None:
+    """Raise a column without background to the grain on every component on which it is positive anywhere."""
+    for s in range(low, low + count):
+        if H[s * WIDTH + k] > 0.0:
+            is_touched[label[member[s]]] = True
+    for s in range(low, low + count):
+        if is_touched[label[member[s]]]:
+            H[s * WIDTH + k] = max(H[s * WIDTH + k], GRAIN)
+    for s in range(low, low + count):
+        is_touched[label[member[s]]] = False
+
+
+@njit(cache=True, nogil=True)
+def _close(  # noqa: PLR0917
+    first: int,
+    last: int,
+    group_start: NDArray[np.int64],
+    member: NDArray[np.int32],
+    order: NDArray[np.uint16],
+    start: NDArray[np.int64],
+    head: NDArray[np.int32],
+    decay: NDArray[np.float64],
+    cap: NDArray[np.float64],
+    to_rim: NDArray[np.float64],
+    label: NDArray[np.int32],
+    b: NDArray[np.float64],
+    place: NDArray[np.int32],
+    dirty: NDArray[np.bool_],
+    is_touched: NDArray[np.bool_],
+    ends: NDArray[np.float64],
+    H: NDArray[np.float64],
+) -> None:
+    """Raise the columns of some groups to the background, lower them to the cap, and close them."""
+    for g in range(first, last):
+        low, count = group_start[g], group_start[g + 1] - group_start[g]
+        for s in range(count):
+            at = (low + s) * WIDTH
+            place[member[low + s]] = s
+            for k in range(WIDTH):
+                floor = b[g * WIDTH + k]
+                if floor > 0.0:
+                    H[at + k] = max(floor, H[at + k])
+                    if to_rim[low + s] < np.inf:
+                        H[at + k] = min(H[at + k], cap[low + s] * floor)
+            dirty[s] = True
+        for k in range(WIDTH):
+            if b[g * WIDTH + k] == 0.0:
+                _fill_components(H, k, low, count, member, label, is_touched)
+        for s in range(count):
+            at = (low + s) * WIDTH
+            ends[0, s], ends[1, s] = _ends(H, at)
+        changed = True
+        while changed:
+            changed = False
+            for rank in range(count):
+                s = order[low + rank]
+                if not dirty[s]:
+                    continue
+                dirty[s] = False
+                i = member[low + s]
+                for e in range(start[i], start[i + 1]):
+                    other = place[head[e]]
+                    if other < 0 or decay[e] * ends[0, s] <= ends[1, other]:
+                        continue
+                    if raise_to(H, (low + other) * WIDTH, (low + s) * WIDTH, decay[e]):
+                        ends[0, other], ends[1, other] = _ends(H, (low + other) * WIDTH)
+                        dirty[other] = True
+                        changed = True
+        for s in range(count):
+            place[member[low + s]] = -1
