@@ -19,6 +19,7 @@ from metricdp.solve.solvers.columns import ColumnOptions
 from metricdp.solve.solvers.direct import DirectOptions
 from metricdp.solve.solvers.firstorder import FirstOrderOptions
 from metricdp.solve.solvers.interior import InteriorOptions
+from metricdp.solve.solvers.local import LocalOptions
 
 __all__ = [
     "METHODS",
@@ -31,6 +32,7 @@ __all__ = [
     "FirstOrderOptions",
     "Incumbent",
     "InteriorOptions",
+    "LocalOptions",
     "Result",
     "Solver",
     "Status",

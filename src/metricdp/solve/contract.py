@@ -11,7 +11,7 @@ import enum
 import math
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from metricdp.errors import InputError, OutOfRoomError, SolverError
 from metricdp.mechanism.mechanism import relative_gap
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from metricdp.mechanism.sparse import SparseTable
     from metricdp.partition import Partition
     from metricdp.problem.memory_model import Sizes
+    from metricdp.problem.problem import Problem
     from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.component import Component
     from metricdp.solve.division import Division
@@ -137,8 +139,8 @@ class NoOptions:
     """Options of a method that has none."""
 
 
-class Solver(ABC):
-    """One way to solve a component.
+class Method(ABC):
+    """What ``method=`` names: a `Solver`, which solves component by component, or a `WholeMethod`.
 
     Attributes
     ----------
@@ -173,11 +175,24 @@ class Solver(ABC):
         """Modules that take long to import and that it is sure to need: imported before the time limit begins."""
         return ()
 
+    def chosen_for(self, problem: Problem, gap: float, trace: Trace) -> Method:
+        """Return the method that solves ``problem``: itself, unless it chooses among others."""
+        return self
+
+    def identity(self) -> Any:
+        """Return the options without those that only say when to give up."""
+        defaults: Any = self.options_type()
+        return replace(self.options, **{name: getattr(defaults, name) for name in self.limits})
+
+
+class Solver(Method):
+    """One way to solve a component, on whole matrices."""
+
     def bytes_beyond(self, load: Load) -> float:
         """Return its bytes in addition to the shared ones (`metricdp.solve.memory`): at the peak, or at least."""
         return 0.0
 
-    def prepare(self, context: Context) -> None:  # noqa: B027  (most solvers have nothing to prepare)
+    def prepare(self, context: Context) -> None:
         """Prepare the work on all components, before the first is solved."""
 
     def takes_all_at_once(self, component: Component) -> bool:
@@ -188,16 +203,64 @@ class Solver(ABC):
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Solve a component with at least two records, all distances positive, from what is known of it."""
 
-    def identity(self) -> Any:
-        """Return the options without those that only say when to give up."""
-        defaults: Any = self.options_type()
-        return replace(self.options, **{name: getattr(defaults, name) for name in self.limits})
+
+@dataclass(frozen=True, eq=False)
+class FoundTable:
+    """A sparse table of the whole problem that should be private, and what was proved on the way.
+
+    Parameters
+    ----------
+    table
+        Whole numbers; the exact check decides.
+    loss
+        Not below the table's expected loss.
+    lower_bound
+        Not above the optimum of the full problem.
+    steps
+        Number of steps.
+    ended
+        Why the search ended.
+    """
+
+    table: SparseTable
+    loss: float
+    lower_bound: float
+    steps: int
+    ended: Ended
+
+    @property
+    def gap(self) -> float:
+        """The relative gap between loss and bound."""
+        return relative_gap(self.loss, self.lower_bound)
 
 
-_registered: dict[str, type[Solver]] = {}
+class WholeMethod(Method):
+    """A way to solve the whole problem at once on parts of its matrices; it returns a table of whole numbers."""
+
+    is_dense: ClassVar[bool] = False
+
+    @abstractmethod
+    def bytes_for(self, problem: Problem, gap: float) -> float:
+        """Return the bytes that it will take in addition to what this process holds, at the peak."""
+
+    @abstractmethod
+    def check_memory(self, problem: Problem, gap: float) -> None:
+        """Raise an InputError that says what would fit, if the problem does not fit into memory."""
+
+    @abstractmethod
+    def seconds_of_check(self, problem: Problem, gap: float) -> float:
+        """Return about how long the exact check of the table will take."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace) -> FoundTable:
+        """Return the best table that was found until the gap was reached or ``stop`` was due."""
 
 
-def register(solver: type[Solver]) -> type[Solver]:
+AnyMethod = TypeVar("AnyMethod", bound=Method)
+_registered: dict[str, type[Method]] = {}
+
+
+def register(solver: type[AnyMethod]) -> type[AnyMethod]:
     """Register a solver under its name."""
     name = getattr(solver, "name", None)
     if not isinstance(name, str) or not name:
@@ -227,14 +290,14 @@ def is_checkpointed(method: str) -> bool:
     return _registered[method].is_checkpointed
 
 
-def solver_for(method: str, options: Any = None) -> Solver:
+def solver_for(method: str, options: Any = None) -> Method:
     """Return the solver of a name with its options; those of another method are refused."""
     if method not in _registered:
         raise InputError(f"unknown method {method!r}: choose one of {', '.join(methods())}")
     return _registered[method](options)
 
 
-def _wrong_options(solver: Solver, options: Any) -> str:
+def _wrong_options(solver: Method, options: Any) -> str:
     own = solver.options_type
     whose = next((one.name for one in _registered.values() if one.options_type is type(options)), None)
     takes = f"takes {own.__name__}" if fields(own) else "takes no options"

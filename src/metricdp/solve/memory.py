@@ -34,7 +34,7 @@ from metricdp.problem.memory_model import (
     most_bytes,
     refuse_if_too_large,
 )
-from metricdp.solve.contract import Load, methods, solver_for
+from metricdp.solve.contract import Load, Solver, WholeMethod, methods, solver_for
 from metricdp.solve.solvers.columns.pool import NEGLIGIBLE_ENTRY
 from metricdp.solve.solvers.firstorder import FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.firstorder.room import most_edges
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
-    from metricdp.solve.contract import Solver
 
 # while solving, and when it begins: with the adjacency, and factors or rates
 SOLVING_BYTES_PER_PAIR, HELD_BYTES_PER_PAIR = 60.0, 40.0
@@ -178,13 +177,15 @@ def expected_peak(problem: Problem, solver: Solver, *, gap: float) -> float:
         has_factors = solver.name == "interior" and has_costs
         return Counts.of(problem, gap=gap, first_order=options, has_factors=has_factors, has_costs=has_costs)
 
-    if solver.is_dense:  # what all such methods share must fit before costs are made
-        _fitting(problem, solver, shared_bytes, lambda: counts(has_costs=False))
-    known = counts(has_costs=solver.is_dense)
-    return _fitting(problem, solver, lambda one: method_bytes(solver, one, known), lambda: known)
+    # what all such methods share must fit before costs are made
+    _fitting(problem, solver, gap, shared_bytes, lambda: counts(has_costs=False))
+    known = counts(has_costs=True)
+    return _fitting(problem, solver, gap, lambda one: method_bytes(solver, one, known), lambda: known)
 
 
-def _fitting(problem: Problem, solver: Solver, peak: Callable[[Sizes], float], counts: Callable[[], Counts]) -> float:
+def _fitting(
+    problem: Problem, solver: Solver, gap: float, peak: Callable[[Sizes], float], counts: Callable[[], Counts]
+) -> float:
     """Return the bytes of this process if the method's ``peak`` fits; if not, raise an error that says what would."""
     graph, sizes = problem.graph, _sizes(problem)
     there = held_at_begin(sizes, has_costs=problem.has_costs)
@@ -195,7 +196,12 @@ def _fitting(problem: Problem, solver: Solver, peak: Callable[[Sizes], float], c
     def others(room: float) -> list[str]:
         known = counts()
         rest = [solver_for(name) for name in methods() if name != solver.name]
-        return [other.name for other in rest if more_bytes(method_bytes(other, sizes, known)) <= room]
+        dense = [other for other in rest if isinstance(other, Solver)]
+        whole = [other for other in rest if isinstance(other, WholeMethod)]
+        return [
+            *(other.name for other in dense if more_bytes(method_bytes(other, sizes, known)) <= room),
+            *(other.name for other in whole if other.bytes_for(problem, gap) <= room),
+        ]
 
     def eta_for(pairs: float) -> float | None:
         return float(np.partition(graph.distances, int(pairs) - 1)[int(pairs) - 1]) if pairs >= 1 else None

@@ -6,19 +6,19 @@ import importlib
 import math
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from metricdp.errors import InputError, StoppedError
-from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import solve_components
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
-from metricdp.solve.contract import Context, is_checkpointed, methods, solver_for
+from metricdp.solve.contract import Context, Ended, WholeMethod, is_checkpointed, methods, solver_for
 from metricdp.solve.division import Division
 from metricdp.solve.ending import Ending, certified, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.problem.problem import Problem
-    from metricdp.solve.contract import Solver
+    from metricdp.solve.contract import Method, Solver
 
 METHODS = methods()
 
@@ -66,8 +66,8 @@ def solve(
         What to solve.
     method
         ``"direct"``: one linear program per component. ``"interior"``: an interior point method by outputs, for small
-        gaps. ``"first-order"``: matrix-free iterations, for whole cities. ``"auto"`` chooses among these for each
-        component. ``"columns"``: column generation. ``"kernel"``: the best mixture of kernels, at once. ``"benders"``:
+        gaps. ``"first-order"``: matrix-free iterations, for whole cities. ``"local"``: the same on windows around each
+        output, for thousands of outputs; it makes a sparse table. ``"auto"`` chooses among these. ``"columns"``: column generation. ``"kernel"``: the best mixture of kernels, at once. ``"benders"``:
         the paper's decomposition.
     gap
         The relative gap below which the result counts as optimal. So does a loss within 1e-7 of the bound, in units of
@@ -78,8 +78,8 @@ def solve(
     threads
         Threads of the kernels and of subproblems; all cores by default. The answer does not depend on it.
     options
-        Options of the method: `DirectOptions`, `InteriorOptions`, `FirstOrderOptions`, `ColumnOptions` or
-        `BendersOptions`. Those of another method are refused.
+        Options of the method: `DirectOptions`, `InteriorOptions`, `FirstOrderOptions`, `LocalOptions`, `ColumnOptions`
+        or `BendersOptions`. Those of another method are refused.
     executor, cluster
         Where subproblems run: any ``concurrent.futures.Executor``, or a Dask cluster by the address of its scheduler
         (a `Cluster` for an encrypted connection). Their answers are checked and every bound is computed here;
@@ -107,14 +107,69 @@ def solve(
         importlib.import_module(library)
     trace, stop = Trace(listener), Stop(time_limit)
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
-    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, ExitStack() as stack:
+    with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
+        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap, trace)
+        if isinstance(chosen, WholeMethod):
+            outcome = _solved_whole(problem, chosen, gap, stop, trace)
+        else:
+            run = Context(gap, crew, trace, stop, Division(problem, Merged.of(problem), stop))
+            outcome = _solved_by_component(problem, cast("Solver", chosen), run, checkpoint, start=start, resume=resume)
+    for trouble in dict.fromkeys(crew.refusals):
+        trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done locally: {trouble}")
+    mechanism = outcome.mechanism
+    proved, check = reached_by(mechanism), mechanism.certificate.privacy
+    trace.add(
+        stage="certificate",
+        pairs=check.n_pairs,
+        outputs=check.n_outputs,
+        check_seconds=round(check.seconds, 4),
+    )
+    trace.add(stage="certified", lower_bound=proved.lower_bound, loss=proved.loss, gap=proved.gap)
+    has_failed = outcome.has_failed and not stop.is_due  # the last repair may have been cut off by the limit
+    return Result(
+        status=Status.OPTIMAL if outcome.is_optimal else Status.FAILED if has_failed else Status.LIMIT,
+        problem=problem,
+        mechanism=mechanism,
+        lower_bound=proved.lower_bound,
+        loss=proved.loss,
+        method=method,
+        iterations=outcome.iterations,
+        seconds=time.perf_counter() - trace.begin,
+        peak_mb=peak_megabytes(),
+        trace=trace,
+        partition=solver.partition,
+        cuts=outcome.cuts if method == "benders" else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """A certified mechanism, and how it was found."""
+
+    mechanism: Mechanism
+    is_optimal: bool
+    has_failed: bool
+    iterations: int
+    cuts: int = 0
+
+
+def _solved_by_component(
+    problem: Problem,
+    solver: Solver,
+    context: Context,
+    checkpoint: str | Path | None,
+    *,
+    start: Mechanism | NDArray[np.float64] | None,
+    resume: bool,
+) -> _Outcome:
+    """Solve on whole matrices, one component after the other."""
+    gap, stop, trace, merged = context.gap, context.stop, context.trace, context.division.merged
+    with ExitStack() as stack:
         check_method_memory(problem, solver, gap=gap)
-        merged = Merged.of(problem)
         first = _first_matrix(start, problem, merged)
-        stop.most_bytes = cap_bytes(problem, is_dense=solver.is_dense)
-        ending = Ending() if time_limit is None else Ending.estimated(problem)
+        stop.most_bytes = cap_bytes(problem)
+        ending = Ending() if math.isinf(stop.time_limit) else Ending.estimated(problem)
         stop.keep_back(ending.kept_back(stop.time_limit))
-        context = Context(gap, crew, trace, stop, Division(problem, merged, stop))
         try:
             solver.prepare(context)
         except StoppedError:
@@ -124,33 +179,23 @@ def solve(
             context = replace(context, checkpoint=stack.enter_context(opened))
         trace.add(stage="start", **_start_fields(problem, merged))
         found = solve_components(solver, merged, context, start=first)
-        mechanism = certified(problem, merged, found, method, gap=gap, stop=stop, ending=ending)
-    for trouble in dict.fromkeys(crew.refusals):
-        trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done locally: {trouble}")
-    proved, check = reached_by(mechanism), mechanism.certificate.privacy
-    trace.add(
-        stage="certificate",
-        pairs=check.n_pairs,
-        outputs=check.n_outputs,
-        check_seconds=round(check.seconds, 4),
-    )
-    trace.add(stage="certified", lower_bound=proved.lower_bound, loss=proved.loss, gap=proved.gap)
+        mechanism = certified(problem, merged, found, solver.name, gap=gap, stop=stop, ending=ending)
+    proved = reached_by(mechanism)
     is_optimal = is_reached(proved.loss, proved.lower_bound, problem, gap)
-    has_failed = found.has_failed and not stop.is_due  # the last repair may have been cut off by the limit
-    return Result(
-        status=Status.OPTIMAL if is_optimal else Status.FAILED if has_failed else Status.LIMIT,
-        problem=problem,
-        mechanism=mechanism,
-        lower_bound=proved.lower_bound,
-        loss=proved.loss,
-        method=method,
-        iterations=found.iterations,
-        seconds=time.perf_counter() - trace.begin,
-        peak_mb=peak_megabytes(),
-        trace=trace,
-        partition=solver.partition,
-        cuts=found.cuts if method == "benders" else None,
-    )
+    return _Outcome(mechanism, is_optimal, found.has_failed, found.iterations, found.cuts)
+
+
+def _solved_whole(problem: Problem, method: WholeMethod, gap: float, stop: Stop, trace: Trace) -> _Outcome:
+    """Solve on parts of the matrices, and certify the sparse table."""
+    method.check_memory(problem, gap)
+    if math.isfinite(stop.time_limit):
+        stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
+    trace.add(stage="start", **_start_fields(problem, Merged.of(problem)))
+    found = method.solve(problem, gap, stop, trace)
+    proof = Optimality(found.loss, min(found.lower_bound, found.loss))
+    mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
+    has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)
+    return _Outcome(mechanism, proof.gap <= gap, has_failed, found.steps)
 
 
 def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *, resume: bool) -> Checkpoint:
@@ -208,7 +253,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _check_checkpoint(solver: Solver, checkpoint: str | Path | None, *, resume: bool) -> None:
+def _check_checkpoint(solver: Method, checkpoint: str | Path | None, *, resume: bool) -> None:
     if checkpoint is not None and not str(checkpoint):
         raise InputError("checkpoint must name a folder, got nothing")
     if resume and checkpoint is None:

@@ -6,3 +6,4 @@ from metricdp.solve.solvers import columns as columns
 from metricdp.solve.solvers import direct as direct
 from metricdp.solve.solvers import firstorder as firstorder
 from metricdp.solve.solvers import interior as interior
+from metricdp.solve.solvers import local as local

@@ -5,6 +5,9 @@ of operations. If it is cheap, it is used at once, followed by a linear program 
 first-order steps begin, since a rough gap takes few of them and they need no factors. The interior point takes over as
 soon as they have cost as much as it would, or their rate predicts that they will. So both together take at most about
 twice the time of the better one. All costs are counts, so the choice for a problem is the same on any machine.
+
+Where outputs are many, steps on windows around them (``local``) do what first-order steps do with less work: they are
+taken if the windows have at most half as many multipliers.
 """
 
 from __future__ import annotations
@@ -13,19 +16,27 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from metricdp.errors import OutOfRoomError
+from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.given import StreetMetric
+from metricdp.metric.thin import sampled_edges
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.direct import Direct
-from metricdp.solve.solvers.firstorder import FirstOrder
+from metricdp.solve.solvers.firstorder import FirstOrder, FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.interior import Interior
 from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations
+from metricdp.solve.solvers.local import Local
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from metricdp.problem.problem import Problem
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context, Load
+    from metricdp.solve.contract import Context, Load, Method
+    from metricdp.solve.result import Trace
 
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
+FEWEST_ENTRIES = 250_000  # records times outputs, up to which whole matrices are small
+SMALL_WINDOWS = 0.5  # of the multipliers of steps on whole matrices
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
@@ -34,6 +45,23 @@ class Auto(Solver):
     """The interior point where it is cheap, first-order steps elsewhere, the interior point after them if it pays."""
 
     name: ClassVar[str] = "auto"
+
+    def chosen_for(self, problem: Problem, gap: float, trace: Trace) -> Method:
+        """Return the method on windows if these are small; otherwise this one, which chooses for each component."""
+        n, K = problem.n_records, problem.n_outputs
+        if n * K < FEWEST_ENTRIES or type(problem.metric) not in (CoordinateMetric, StreetMetric):
+            return self
+        counts = Local().counts(problem, gap)
+        edges = sampled_edges(problem.graph, stretch_for(gap, FirstOrderOptions()))
+        if counts.multipliers > SMALL_WINDOWS * edges * K:
+            return self
+        trace.add(
+            stage="choice",
+            records=n,
+            method="local",
+            reason=f"windows hold {100 * counts.entries / (float(n) * K):.2g} % of {n:,} x {K:,} entries",
+        )
+        return Local()
 
     def bytes_beyond(self, load: Load) -> float:
         """Return the bytes of first-order steps: the interior point checks its memory before it begins."""

@@ -1,8 +1,6 @@
-"""Windowed first-order solver, for problems in which (nearly) every record is an output."""
+"""First-order steps on windows, for problems in which (nearly) every record is an output."""
 
-from metricdp.solve.solvers.local.counts import LocalCounts, local_counts
-from metricdp.solve.solvers.local.loop import LocalFound, solve_windows
+from metricdp.solve.solvers.local.method import Local
 from metricdp.solve.solvers.local.options import LocalOptions
-from metricdp.solve.solvers.local.problem import LocalProblem, Losses
 
-__all__ = ["LocalCounts", "LocalFound", "LocalOptions", "LocalProblem", "Losses", "local_counts", "solve_windows"]
+__all__ = ["Local", "LocalOptions"]

@@ -98,8 +98,13 @@ def complete(
 
 @njit(cache=True, nogil=True)
 def _list_links(  # noqa: PLR0917  (numba takes positions)
-    first: int, last: int, members: int, tail: NDArray[np.uint16], head: NDArray[np.uint16],
-    start: NDArray[np.int64], links: NDArray[np.int32],
+    first: int,
+    last: int,
+    members: int,
+    tail: NDArray[np.uint16],
+    head: NDArray[np.uint16],
+    start: NDArray[np.int64],
+    links: NDArray[np.int32],
 ) -> None:
     """List the edges of a group at both ends: the other's position, and the edge, negative (-1 - c) at its head."""
     for s in range(members + 1):

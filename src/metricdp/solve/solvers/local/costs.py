@@ -227,9 +227,7 @@ def _extremes(values: NDArray[np.float64], windows: Windows) -> tuple[NDArray[np
     )
 
 
-def _down(
-    raw: NDArray[np.float64], windows: Windows, unit: float, base: NDArray[np.float64]
-) -> NDArray[np.float32]:
+def _down(raw: NDArray[np.float64], windows: Windows, unit: float, base: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return ``unit raw - base``, rounded down."""
     blocks = raw.reshape(-1, WIDTH)
     blocks *= unit * (1.0 - RELATIVE_ERROR)

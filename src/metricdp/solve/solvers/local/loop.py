@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from metricdp.errors import StoppedError
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.problem.memory_model import held_bytes
-from metricdp.solve.contract import Ended
+from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
 from metricdp.solve.solvers.local.costs import mean_costs
@@ -34,7 +33,7 @@ from metricdp.solve.solvers.local.windows import nearest_outputs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.mechanism.sparse import SparseTable
+    from metricdp.solve.result import Trace
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
     from metricdp.solve.stop import Stop
 
@@ -52,42 +51,9 @@ REPAIR_SECONDS = 1.2e-7  # for each slot of the table's windows and neighbour: 2
 LAST_REPAIR = 1.3  # times what the last one took must be left, or there may be no other
 
 
-class Trace(Protocol):
-    """What takes the log of a run."""
-
-    def add(self, **fields: Any) -> None:
-        """Add one row."""
-
-
-@dataclass(frozen=True, eq=False)
-class LocalFound:
-    """The outcome of a windowed solve.
-
-    Parameters
-    ----------
-    table
-        Whole numbers, private by construction; the exact check decides.
-    loss
-        Not below the table's expected loss.
-    lower_bound
-        Not above the optimum of the full problem.
-    """
-
-    table: SparseTable
-    loss: float
-    lower_bound: float
-    steps: int
-    ended: Ended
-
-    @property
-    def gap(self) -> float:
-        """The relative gap between loss and bound."""
-        return relative_gap(self.loss, self.lower_bound)
-
-
 def solve_windows(
     problem: LocalProblem, *, gap: float, stop: Stop, trace: Trace, options: LocalOptions | None = None
-) -> LocalFound:
+) -> FoundTable:
     """Return a private sparse table whose loss is within ``gap`` of a bound for the full problem, if time allows."""
     run = _Run(problem, gap, stop, trace, LocalOptions() if options is None else options)
     ended = Ended.STOPPED
@@ -95,7 +61,7 @@ def solve_windows(
         ended = run.solve()
     except StoppedError:
         run.insure()
-    return LocalFound(run.table, run.loss, run.bound, run.steps, ended)
+    return FoundTable(run.table, run.loss, run.bound, run.steps, ended)
 
 
 class _Run:

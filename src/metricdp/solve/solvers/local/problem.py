@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -24,20 +24,10 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
     from metricdp.metric.distances import Metric
+    from metricdp.problem.losses import Losses
     from metricdp.problem.outputs import Outputs
 
 DISTANCE = "distance"
-
-
-class Losses(Protocol):
-    """Losses that are computed where they are needed."""
-
-    @property
-    def name(self) -> str:
-        """``distance``, ``travel`` or ``given``."""
-
-    def block(self, rows: NDArray[np.int64], outputs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the losses of some records and some outputs, shape (len(rows), len(outputs)), not negative."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,7 +140,17 @@ class Repair:
             place = np.full(own.n, -1, dtype=np.int64)
             mine = self.windows
             _spread(
-                first, last, windows.group_start, windows.member, mine.group_start, mine.member, target, share, place, Z, H
+                first,
+                last,
+                windows.group_start,
+                windows.member,
+                mine.group_start,
+                mine.member,
+                target,
+                share,
+                place,
+                Z,
+                H,
             )
 
         self._in_groups(some)

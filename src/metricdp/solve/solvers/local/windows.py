@@ -178,9 +178,7 @@ def edges_within(windows: Windows, start: NDArray[np.int64], head: NDArray[np.in
 
     def some(first: int, last: int) -> None:
         place = np.full(windows.n_nodes, -1, dtype=np.int32)
-        _edges(
-            first, last, windows.group_start, windows.member, start, head, place, group_start, tails, heads, edge
-        )
+        _edges(first, last, windows.group_start, windows.member, start, head, place, group_start, tails, heads, edge)
 
     if total:
         in_threads(some, windows.n_groups, is_large=True)
