@@ -257,13 +257,13 @@ def _cheapest_outside(nodes: Nodes, windows: Windows) -> NDArray[np.float64]:
     return cheapest
 
 
-def mean_costs(problem: LocalProblem) -> NDArray[np.float64]:
-    """Return for each output (own order) a number that is not below its mean loss under the prior.
+def mean_costs(problem: LocalProblem, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Return for each output (own order) a number that is not below its mean loss under the prior, or other weights.
 
     Distances from many records go by landmarks, the first of each 8 records that follow one another:
     ``d(i, k) <= d(i, landmark) + d(landmark, k)``.
     """
-    geometry, prior = problem.geometry, problem.prior
+    geometry, prior = problem.geometry, problem.prior if weights is None else weights
     mean = np.empty(problem.outputs.n)
     if not problem.has_distance_loss or geometry.kind is None:
         blocks = distance_blocks(problem) if problem.has_distance_loss else _all_blocks(problem)
@@ -281,7 +281,7 @@ def mean_costs(problem: LocalProblem) -> NDArray[np.float64]:
         _mean(first, last, points[::step].copy(), weight, geometry.output_points, geometry.kind, mean)
 
     in_threads(some, problem.outputs.n, is_large=True)
-    return (mean + extra) * (1.0 + RELATIVE_ERROR) + 2.0 * geometry.error
+    return (mean + extra) * (1.0 + RELATIVE_ERROR) + 2.0 * geometry.error * float(prior.sum())
 
 
 @njit(cache=True, nogil=True)

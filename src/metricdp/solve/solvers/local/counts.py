@@ -13,7 +13,7 @@ from metricdp.metric.thin import sampled_edges
 from metricdp.solve.solvers.local.geometry import near_groups
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import nodes_within
-from metricdp.solve.solvers.local.windows import distance_blocks, nearest_outputs
+from metricdp.solve.solvers.local.windows import distance_blocks, radius_for
 
 if TYPE_CHECKING:
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
@@ -90,7 +90,7 @@ def _slots(nodes: Nodes, reach: float) -> float:
     """Return about how many slots the windows of a reach have, from every few nodes."""
     problem = nodes.problem
     some = np.arange(0, nodes.n, max(1, nodes.n // SAMPLED_NODES))
-    radius = nearest_outputs(nodes)[some] + reach / problem.epsilon
+    radius = radius_for(nodes, reach)[some]
     geometry = problem.geometry
     if geometry.kind is None:
         found = 0

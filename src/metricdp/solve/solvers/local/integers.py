@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.local.repair import Closed, Repair
 
 TOTAL = 1 << TOTAL_BITS
+SUMMED_UP_TO = 4_000_000  # entries of the full table up to which the background's loss is summed: 0.1 s
 BLOCK = 1 << 18  # stored weights whose losses are asked for at one time
 
 
@@ -140,11 +141,14 @@ def _top_up(start: NDArray[np.int64], weights: NDArray[np.uint64], rest: NDArray
 def table_loss(problem: LocalProblem, table: SparseTable, mean: NDArray[np.float64] | None = None) -> float:
     """Return a number that is never below the expected loss of a table.
 
-    Stored weights are summed with the losses of their own record; the background's part is bounded by the largest
-    scale times ``mean``, the outputs' mean losses (`mean_costs`).
+    Stored weights are summed with the losses of their own record. The background's part is summed as well in small
+    problems, and otherwise bounded by the largest scale times ``mean``, the outputs' mean losses (`mean_costs`).
     """
     geometry, prior = problem.geometry, problem.prior
-    mean = mean_costs(problem) if mean is None else mean
+    if mean is None or problem.records.n * problem.outputs.n <= SUMMED_UP_TO:
+        scaled = mean_costs(problem, prior * table.scale.astype(np.float64))
+    else:
+        scaled = float(table.scale.max()) * mean
     if problem.has_distance_loss and geometry.kind is not None:
         local = _local_loss(
             table.indptr,
@@ -158,7 +162,7 @@ def table_loss(problem: LocalProblem, table: SparseTable, mean: NDArray[np.float
         local += geometry.error * TOTAL
     else:
         local = _other_loss(problem, table)
-    background = float(table.scale.max()) * float(table.background.astype(np.float64) @ mean)
+    background = float(table.background.astype(np.float64) @ scaled)
     # sums of non-negative terms, a rounding for each
     return (local + background) / TOTAL * (1.0 + RELATIVE_ERROR) * (1.0 + RELATIVE_ERROR)
 

@@ -28,7 +28,7 @@ from metricdp.solve.solvers.local.network import network_of
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import nodes_within
 from metricdp.solve.solvers.local.repair import SHARED_ROW, Repair
-from metricdp.solve.solvers.local.windows import nearest_outputs
+from metricdp.solve.solvers.local.windows import radius_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +46,8 @@ FEWEST_STEPS = 40
 NEXT_LOOK = (1.2, 2.5)  # times the steps of the look before, at least and at most
 BEYOND = 1.05  # times the steps that the forecast asks for
 MOST_GROWTHS = 4
+MOST_STUCK = 3  # looks in a row without progress
+STUCK = 0.2  # a power with which the gap must fall at least
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
 REPAIR_SECONDS = 1.2e-7  # for each slot of the table's windows and neighbour: 20 rounds of 6 nanoseconds
 LAST_REPAIR = 1.3  # times what the last one took must be left, or there may be no other
@@ -76,6 +78,7 @@ class _Run:
         self.steps = 0
         self.looks: list[tuple[int, float]] = []
         self.growths = 0
+        self.stuck_for = 0  # looks in a row
         self._repair: Repair | None = None
         self._repair_seconds = 0.0
         self._iteration: Iteration | None = None
@@ -97,12 +100,14 @@ class _Run:
                 return Ended.USED_UP
             if not self._has_time():
                 return Ended.STOPPED
+            if self._is_stuck and self.stuck_for > MOST_STUCK:
+                return Ended.STALLED
             due = self._next_look()
 
     def _begin(self) -> Iteration:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
-        radius = nearest_outputs(nodes) + self.options.reach / self.problem.epsilon
+        radius = radius_for(nodes, self.options.reach)
         iteration = Iteration(network_of(nodes, radius, self.options.stretch, is_over=self._is_over))
         self._iteration = iteration
         net = iteration.network
@@ -132,12 +137,18 @@ class _Run:
         steps, gap = self.looks[-1]
         fall = FALL
         if len(self.looks) > 1:
-            before, wider = self.looks[-2]
-            if wider > gap > 0.0 and steps > before:
-                fall = math.log(wider / gap) / math.log(steps / before)
-        fall = min(max(fall, FALLS[0]), FALLS[1])
+            fall = min(max(self._fall(), FALLS[0]), FALLS[1])
         wanted = steps * BEYOND * (gap / max(self.gap, 1e-9)) ** (1.0 / fall)
         return int(min(max(wanted, NEXT_LOOK[0] * steps), NEXT_LOOK[1] * steps))
+
+    def _fall(self) -> float:
+        """Return the power of the steps with which the gap fell between the last two looks."""
+        (before, wider), (steps, gap) = self.looks[-2:]
+        return math.log(max(wider, 1e-12) / max(gap, 1e-12)) / math.log(max(steps, before + 1) / before)
+
+    @property
+    def _is_stuck(self) -> bool:
+        return len(self.looks) > 1 and self._fall() < STUCK
 
     def _has_time(self) -> bool:
         return self.stop.seconds_left > LAST_REPAIR * self._repair_seconds
@@ -160,7 +171,8 @@ class _Run:
         self.repair(iteration)
         self._repair_seconds = time.perf_counter() - between
         gap = relative_gap(self.loss, self.bound)
-        self.looks.append((iteration.steps, gap))
+        self.looks.append((max(iteration.steps, 1), gap))
+        self.stuck_for = self.stuck_for + 1 if self._is_stuck else 0
         self.trace.add(
             stage="local",
             iteration=iteration.steps,
@@ -188,7 +200,7 @@ class _Run:
         if self._repair is None:
             nodes: Nodes = nodes_within(self.problem, SHARED_ROW)
             reach = table_reach_for(self.problem, self.gap, self.options)
-            self._repair = Repair(self.problem, nodes, reach, is_over=self._is_over)
+            self._repair = Repair(self.problem, nodes, reach, gap=self.gap, is_over=self._is_over)
         network = iteration.network
         closed = self._repair.run(iteration.Z, network.windows, network.nodes)
         table = whole_table(closed, self._repair)
@@ -206,6 +218,9 @@ class _Run:
         """Return the iteration on larger windows, if enough nodes need them."""
         net = iteration.network
         small = too_small(iteration, prices)
+        if self._is_stuck:
+            # steps no longer help: what is missing lies outside of the windows
+            small = np.isfinite(net.costs.outside)
         if self.growths >= MOST_GROWTHS or small.sum() <= GROWN_SHARE * net.nodes.n:
             return iteration
         self.growths += 1

@@ -107,9 +107,12 @@ class Nodes:
         return self.who[self.start[:-1]]
 
     @cached_property
-    def is_alone(self) -> NDArray[np.bool_]:
-        """Whether a node has no neighbours."""
-        return np.bincount(self.graph.pairs.ravel(), minlength=self.n) == 0
+    def nearest_neighbour(self) -> NDArray[np.float64]:
+        """The distance from each node to its nearest neighbour; 0 if it has none."""
+        nearest = np.full(self.n, np.inf)
+        for side in (0, 1):
+            np.minimum.at(nearest, self.graph.pairs[:, side], self.graph.distances)
+        return np.where(np.isfinite(nearest), nearest, 0.0)
 
 
 def nodes_within(problem: LocalProblem, nearness: float) -> Nodes:

@@ -25,7 +25,7 @@ from metricdp.metric.simd import WIDTH, raise_to
 from metricdp.metric.thin import sort_positions
 from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.local.costs import distances_of
-from metricdp.solve.solvers.local.windows import nearest_outputs, windows_within
+from metricdp.solve.solvers.local.windows import radius_for, windows_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,12 +43,14 @@ SHARED_ROW = 2e-3
 HEADROOM = 1.15  # of the background over what reaches the rim: normalising moves entries a little
 NEGLIGIBLE_ENTRY = 2.0**-40
 LARGEST_EXPONENT = 600.0
-# kappa to begin with, and the next if the sums do not come together. With the last one round is enough: sums of columns
-# that are closed at epsilon (1 - kappa) differ by no more than that, which is below kappa epsilon d
-FIRST_RUNGS = (0.004, 0.016, 0.064, 0.25, 0.51)
+# A kappa costs about itself times epsilon d of one step from neighbour to neighbour, or of 1 / epsilon if that is more:
+# the first is a fifth of the gap. If the sums do not come together the next ones follow. With the last one round is
+# enough: sums of columns that are closed at epsilon (1 - kappa) differ by no more than that.
+KAPPA_PER_GAP = 0.2
+KAPPAS = (0.004, 0.016, 0.064, 0.25, 0.51)
 ROUNDS_PER_RUNG = 6
 NEXT_RUNG = 0.5
-LEAST_KAPPA = 4e-4
+LEAST_KAPPA = 2e-4
 GROUPS_AT_ONCE = 512  # between two looks at the clock
 
 
@@ -76,10 +78,13 @@ class Closed:
 class Repair:
     """The large windows, which stay the same from one repair to the next."""
 
-    def __init__(self, problem: LocalProblem, nodes: Nodes, reach: float, *, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, problem: LocalProblem, nodes: Nodes, reach: float, *, gap: float, is_over: Callable[[], bool]
+    ) -> None:
         self.problem, self.nodes, self.is_over = problem, nodes, is_over
-        self.radius = nearest_outputs(nodes) + reach / problem.epsilon
-        self.windows = windows_within(nodes, self.radius)
+        self.windows = windows_within(nodes, radius_for(nodes, reach))
+        step = problem.epsilon * float(np.median(nodes.nearest_neighbour))
+        self.first_kappa = min(max(KAPPA_PER_GAP * gap / max(step, 1.0), LEAST_KAPPA), KAPPAS[0])
         self._check()
         matrix = nodes.graph.adjacency
         self.start, self.head, self.length = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
@@ -230,7 +235,7 @@ class Repair:
         """Return private columns near the rows ``Z``."""
         H = self.columns_of(Z, windows, nodes)
         rows, rounds = H.reshape(-1, WIDTH), 0
-        for first in FIRST_RUNGS:
+        for first in (self.first_kappa, *KAPPAS):
             b = self.background_of(H, first)
             for kappa in _rungs(first):
                 sums = self.close(H, b, kappa)

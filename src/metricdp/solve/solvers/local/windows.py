@@ -108,6 +108,15 @@ def nearest_outputs(nodes: Nodes) -> NDArray[np.float64]:
     return np.asarray(found)
 
 
+def radius_for(nodes: Nodes, reach: float) -> NDArray[np.float64]:
+    """Return each node's radius: ``reach / epsilon`` beyond its nearest output, more where neighbours are far apart.
+
+    Rows fall from neighbour to neighbour: where one step takes more than 1 / epsilon, windows must hold more than it.
+    """
+    unit = 1.0 / nodes.problem.epsilon
+    return nearest_outputs(nodes) + reach * unit + np.maximum(nodes.nearest_neighbour - unit, 0.0)
+
+
 def distance_blocks(problem: LocalProblem) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Yield distances from all records to a few outputs in kd order: which outputs, and the block."""
     order = problem.output_order
