@@ -222,9 +222,9 @@ def test_counts_are_those_of_the_merged_lists():
 
 
 def test_a_table_at_its_limit_is_decided_by_whole_numbers_and_is_never_above_its_budget():
-    """The limit of 2^40 at exponent 1, to one unit: one comparison of four needs whole numbers."""
-    limit = exp_enclosure(1.0, 1.0) * 2**40 >> 96
-    plain = filled_up(Plain([{1: limit}, {1: 2**40}], [1, 0], [1, 1]))
+    """The limit of 2^55 at exponent 1, to one unit: one comparison of four needs whole numbers."""
+    limit = exp_enclosure(1.0, 1.0) * 2**55 >> 96
+    plain = filled_up(Plain([{1: limit}, {1: 2**55}], [1, 0], [1, 1]))
     check = check_two(plain, 1.0)
     assert (check.certified, check.n_decided_exactly, check.n_cleared_by_filter) == (True, 1, 3)
     assert check.tightest_epsilon == 1.0
