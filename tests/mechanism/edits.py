@@ -76,7 +76,7 @@ def move(table, row, k, amount):
     others = [o for o in range(table.shape[1]) if o != k]
     donor = max(others, key=lambda o: int(table[row, o]))
     amount = max(-int(table[row, k]), min(amount, int(table[row, donor])))
-    table[row, k] = int(table[row, k]) + amount
+    table[row, k] = (int(table[row, k]) + amount) % 2**64
     table[row, donor] = int(table[row, donor]) - amount
 
 

@@ -18,7 +18,7 @@ from tests.mechanism.independent import is_private
 from tests.metric.precise import true_distance
 
 import metricdp as mdp
-from metricdp.mechanism.files import metadata_hash, tensor_hash
+from metricdp.mechanism.container import metadata_hash, tensor_hash
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def unpack(path):
     header = json.loads(data[8 : 8 + length])
     body = data[8 + length :]
     metadata = header.pop("__metadata__")
-    types = {"U64": "<u8", "I32": "<i4", "F64": "<f8"}
+    types = {"U64": "<u8", "I64": "<i8", "I32": "<i4", "F64": "<f8"}
     tensors = {
         name: np.frombuffer(body[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"]).copy()
         for name, entry in header.items()
@@ -51,7 +51,13 @@ def pack(path, metadata, tensors, *, seal=True):
     if seal:
         metadata = {**metadata, "sha256": tensor_hash(tensors)}
         metadata["metadata_sha256"] = metadata_hash(metadata)
-    names = {np.dtype("<u8"): "U64", np.dtype("<i4"): "I32", np.dtype("<f8"): "F64", np.dtype("<f4"): "F32"}
+    names = {
+        np.dtype("<u8"): "U64",
+        np.dtype("<i8"): "I64",
+        np.dtype("<i4"): "I32",
+        np.dtype("<f8"): "F64",
+        np.dtype("<f4"): "F32",
+    }
     header, body = {"__metadata__": metadata}, b""
     for name, value in tensors.items():
         raw = value.tobytes()
