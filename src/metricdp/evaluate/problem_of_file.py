@@ -19,7 +19,7 @@ from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import table_loss
 from metricdp.mechanism.scope import can_be_recomputed
 from metricdp.metric.distances import CoordinateMetric, Metric
-from metricdp.problem.loss import distance_loss, given_loss, travel_loss
+from metricdp.problem.losses import TravelLosses, distance_losses, given_losses
 from metricdp.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.metric.distances import Pairs
     from metricdp.metric.graph import MdpGraph
+    from metricdp.problem.losses import Losses
 
 SAME_LOSS_TOLERANCE = 1e-9  # relative difference up to which two expected losses are the same
 NAMED_LOSSES = ("travel", "distance")
@@ -51,12 +52,14 @@ class StoredMetric(Metric):
         return self.graph.pairs[near], self.graph.distances[near]
 
     def to_rows(self, records: Records, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._known().to_rows(records, rows)
+        return self.known.to_rows(records, rows)
 
     def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._known().to_points(records, points)
+        return self.known.to_points(records, points)
 
-    def _known(self) -> Metric:
+    @property
+    def known(self) -> Metric:
+        """The metric that gives all distances; an error where only those of neighbours are known."""
         if self.base is None:
             raise InputError(
                 f"distances of the metric {self.name!r} beyond the neighbour pairs are not in the file: evaluate in "
@@ -87,19 +90,18 @@ def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt
     """
     mechanism = load(path)
     if loss is not None:
-        losses, name = _asked(mechanism, loss)
-        return Rebuilt(
-            mechanism, _problem(mechanism, losses, name), f"{name}, as asked for", _is_own(mechanism, losses)
-        )
+        losses = _asked(mechanism, loss)
+        source = f"{losses.name}, as asked for"
+        return Rebuilt(mechanism, _problem(mechanism, losses), source, _is_own(mechanism, losses))
     if mechanism.losses is not None:
-        own = _problem(mechanism, mechanism.losses, mechanism.loss_name)
-        return Rebuilt(mechanism, own, f"{mechanism.loss_name}, from the file", True)
+        source = f"{mechanism.losses.name}, from the file"
+        return Rebuilt(mechanism, _problem(mechanism, mechanism.losses), source, True)
     for name, make in _candidates(mechanism):
         tried = _made(make)
         if tried is not None and _is_own(mechanism, tried):
             source = f"{name}, recognised: it gives the expected loss that the file states"
-            return Rebuilt(mechanism, _problem(mechanism, tried, name), source, True)
-    distances = _made(lambda: distance_loss(mechanism.records, mechanism.outputs, _metric(mechanism)))
+            return Rebuilt(mechanism, _problem(mechanism, tried), source, True)
+    distances = _made(lambda: _distances(mechanism))
     if distances is None:
         raise InputError(
             f"{path} holds no losses, and for the metric {mechanism.metric!r} none can be computed: give the matrix "
@@ -108,19 +110,19 @@ def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt
     source = (
         "distance, IN PLACE OF the loss that it was made for, which the file does not hold: give its matrix of losses"
     )
-    return Rebuilt(mechanism, _problem(mechanism, distances, "distance"), source, False)
+    return Rebuilt(mechanism, _problem(mechanism, distances), source, False)
 
 
 def with_graph(problem: Problem, graph: MdpGraph, epsilon: float) -> Problem:
     """Return the same problem with other neighbour pairs and another budget."""
     metric = StoredMetric("matrix", graph, problem.metric)
     return Problem(
-        problem.records, epsilon=epsilon, eta=math.inf, outputs=_given(problem), loss=problem.loss, metric=metric
+        problem.records, epsilon=epsilon, eta=math.inf, outputs=_given(problem), loss=problem.losses, metric=metric
     )
 
 
-def _problem(mechanism: Mechanism, losses: NDArray[np.float64], name: str, metric: Metric | None = None) -> Problem:
-    problem = Problem(
+def _problem(mechanism: Mechanism, losses: Losses, metric: Metric | None = None) -> Problem:
+    return Problem(
         mechanism.records,
         epsilon=mechanism.epsilon,
         eta=mechanism.eta,
@@ -128,8 +130,6 @@ def _problem(mechanism: Mechanism, losses: NDArray[np.float64], name: str, metri
         loss=losses,
         metric=_metric(mechanism) if metric is None else metric,
     )
-    object.__setattr__(problem, "loss_name", name)  # a matrix alone has no name
-    return problem
 
 
 def _given(source: Problem | Mechanism) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -140,41 +140,44 @@ def _metric(mechanism: Mechanism) -> StoredMetric:
     return StoredMetric(mechanism.metric, mechanism.graph)
 
 
-def _asked(mechanism: Mechanism, loss: str | ArrayLike) -> tuple[NDArray[np.float64], str]:
+def _distances(mechanism: Mechanism) -> Losses:
+    return distance_losses(mechanism.records, mechanism.outputs, _metric(mechanism).known)
+
+
+def _asked(mechanism: Mechanism, loss: str | ArrayLike) -> Losses:
     if not isinstance(loss, str):
-        return given_loss(loss, mechanism.records.n, mechanism.outputs.n), "given"
+        return given_losses(loss, mechanism.records.n, mechanism.outputs.n)
     if loss not in NAMED_LOSSES:
         raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix")
     makers = [make for name, make in _candidates(mechanism) if name.split()[0] == loss]
-    return makers[0](), loss
+    return makers[0]().named(loss)
 
 
-def _candidates(mechanism: Mechanism) -> list[tuple[str, Callable[[], NDArray[np.float64]]]]:
+def _candidates(mechanism: Mechanism) -> list[tuple[str, Callable[[], Losses]]]:
     """Return the losses that mechanisms are usually made for; those that cannot be made raise."""
     records, outputs, metric = mechanism.records, mechanism.outputs, _metric(mechanism)
-    found: list[tuple[str, Callable[[], NDArray[np.float64]]]] = []
-    city = _on_shipped_streets(records)
+    found: list[tuple[str, Callable[[], Losses]]] = []
+    city, on_streets = _on_shipped_streets(records), "travel along the shipped streets"
     if city is not None:
-        found.append(("travel along the shipped streets", lambda: travel_loss(city, outputs, metric)))
-    found.append(("travel", lambda: travel_loss(records, outputs, metric)))
-    found.append(("distance", lambda: distance_loss(records, outputs, metric)))
+        found.append((on_streets, lambda: TravelLosses.of(city, outputs, metric).named(on_streets)))
+    found.append(("travel", lambda: TravelLosses.of(records, outputs, metric)))
+    found.append(("distance", lambda: _distances(mechanism)))
     return found
 
 
-def _made(make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64] | None:
+def _made(make: Callable[[], Losses]) -> Losses | None:
     try:
-        losses = make()
+        return make()
     except InputError:
         return None
-    return losses if np.isfinite(losses).all() else None
 
 
-def _is_own(mechanism: Mechanism, losses: NDArray[np.float64]) -> bool:
+def _is_own(mechanism: Mechanism, losses: Losses) -> bool:
     """Return whether the table's expected loss is the one that the file states."""
     if mechanism.optimality is None:
         return False
     # only the costs matter here: under the name of a matrix the pairs are not counted again
-    problem = _problem(mechanism, losses, "given", StoredMetric("matrix", mechanism.graph))
+    problem = _problem(mechanism, losses, StoredMetric("matrix", mechanism.graph))
     loss = table_loss(mechanism.table, problem)
     return math.isclose(loss, mechanism.optimality.loss, rel_tol=SAME_LOSS_TOLERANCE)
 

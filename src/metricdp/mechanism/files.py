@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from metricdp.data.frozen import frozen
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, FileFormatError, InputError
@@ -22,31 +21,39 @@ from metricdp.mechanism.layout import DENSE, SPARSE, checked_tensors, layout_of
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.mechanism.scope import can_be_recomputed, rounded_down
 from metricdp.mechanism.sparse import SparseTable
+from metricdp.mechanism.stored_losses import dense_losses, read_losses, sparse_losses
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.remade import can_be_remade, remade
 from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN
-from metricdp.problem.loss import given_loss
+from metricdp.problem.losses import given_losses
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Kind
+    from metricdp.problem.losses import Losses
 
 SPARSE_TENSORS = ("indptr", "columns", "weights", "background", "scale")
 # pairs are left out of a file only up to this many for each record and stored weight: work follows from a file's size
 PAIRS_PER_ENTRY = 16
 
 
-def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = None, loss_name: str = "given") -> None:
+def save(
+    mechanism: Mechanism, path: str | Path, *, losses: Losses | ArrayLike | None = None, loss_name: str = "given"
+) -> None:
     """Write ``mechanism`` to ``path``: first beside it, then moved into place, so that no partial file is ever seen.
 
-    The file holds the losses that the mechanism was made for, so that it can be evaluated from the file alone;
-    ``losses`` (shape (N, K), not weighted by the prior) and ``loss_name`` replace them if given.
+    The file holds the losses that the mechanism was made for, unless they are a large matrix that cannot be made
+    again, so that it can be evaluated from the file alone; ``losses`` (shape (N, K), not weighted by the prior) and
+    ``loss_name`` replace them if given.
     """
+    own = mechanism.losses
     if losses is None:
-        losses, loss_name = mechanism.losses, mechanism.loss_name
+        loss_name = mechanism.loss_name
+    else:
+        own = given_losses(losses, mechanism.records.n, mechanism.outputs.n)
     target = Path(path)
     check_writable(target)
     mechanism.recheck()  # only a table that passes is written, whatever happened to the object since it was made
@@ -69,16 +76,15 @@ def save(mechanism: Mechanism, path: str | Path, *, losses: ArrayLike | None = N
     if mechanism.optimality is not None:
         metadata["loss"] = mechanism.optimality.loss.hex()
         metadata["lower_bound"] = mechanism.optimality.lower_bound.hex()
-    if losses is not None:
-        tensors["losses"] = given_loss(losses, mechanism.records.n, outputs.n)
-        metadata["loss_name"] = loss_name
     if isinstance(mechanism.table, SparseTable):
-        _add_sparse(mechanism, mechanism.table, tensors)
         metadata["format"] = SPARSE
+        _add_sparse(mechanism, mechanism.table, tensors)
+        more, words = sparse_losses(own, loss_name, mechanism.metric, outputs)
     else:
-        tensors |= {"table": mechanism.table, "pairs": mechanism.graph.pairs, "distances": mechanism.graph.distances}
         metadata["format"] = DENSE
-    write(target, tensors, metadata)
+        tensors |= {"table": mechanism.table, "pairs": mechanism.graph.pairs, "distances": mechanism.graph.distances}
+        more, words = dense_losses(own, loss_name)
+    write(target, tensors | more, metadata | words)
 
 
 def _add_sparse(mechanism: Mechanism, table: SparseTable, tensors: dict[str, NDArray[Any]]) -> None:
@@ -144,7 +150,6 @@ def _load(source: Path) -> Mechanism:
         tensors["records"], ids=ids, prior=tensors["prior"], kind=cast("Kind", metadata["kind"]), name=metadata["name"]
     )
     outputs = Outputs.of(tensors.get("outputs", np.arange(records.n)), records, seed=0)
-    losses = frozen(given_loss(tensors["losses"], records.n, outputs.n)) if "losses" in tensors else None
     fields = {
         "records": records,
         "outputs": outputs,
@@ -153,7 +158,7 @@ def _load(source: Path) -> Mechanism:
         "metric": metadata["metric"],
         "optimality": optimality,
         "solver": metadata["solver"],
-        "losses": losses,
+        "losses": read_losses(tensors, metadata, records, outputs),
         "loss_name": metadata.get("loss_name", "given"),
     }
     mechanism = _certified(tensors, fields)

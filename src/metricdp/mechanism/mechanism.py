@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from metricdp.problem.losses import Losses
     from metricdp.problem.problem import Problem
 
 
@@ -125,8 +126,8 @@ class Mechanism:
     solver
         How it was made, for the record.
     losses, loss_name
-        The cost of each output for each record, shape (N, K), and its name: kept so that the mechanism can be evaluated
-        from its file by the loss that it was made for. Privacy needs neither.
+        The cost of each output for each record, and its name: kept so that the mechanism can be evaluated from its file
+        by the loss that it was made for. Privacy needs neither.
     """
 
     table: NDArray[np.uint64]
@@ -138,7 +139,7 @@ class Mechanism:
     metric: str
     optimality: Optimality | None = None
     solver: str = ""
-    losses: NDArray[np.float64] | None = None
+    losses: Losses | None = None
     loss_name: str = "given"
     certificate: Certificate = field(init=False)
 
@@ -240,7 +241,7 @@ class Mechanism:
             metric=problem.metric.name,
             optimality=optimality,
             solver=solver,
-            losses=problem.loss,
+            losses=problem.losses,
             loss_name=problem.loss_name,
         )
 

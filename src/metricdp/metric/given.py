@@ -170,12 +170,16 @@ class FunctionMetric(Metric):
             )
         return min(there, back)
 
-    def pairs_within(self, records: Records, eta: float) -> Pairs:
+    @staticmethod
+    def _check_size(records: Records) -> None:
         if records.n > MAX_FUNCTION_RECORDS:
             raise InputError(
                 f"a distance function is called for every pair, too slow for {records.n} records "
                 f"(limit {MAX_FUNCTION_RECORDS}): compute a distance matrix or use a built-in metric"
             )
+
+    def pairs_within(self, records: Records, eta: float) -> Pairs:
+        self._check_size(records)
         points = records.coordinates
         i, j = np.triu_indices(records.n, k=1)
         distances = np.array([self._measure_both_ways(points[a], points[b]) for a, b in zip(i, j, strict=True)])
@@ -185,6 +189,7 @@ class FunctionMetric(Metric):
         return self.to_points(records, records.coordinates[rows])
 
     def to_points(self, records: Records, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._check_size(records)
         return np.array([[self._measure(a, b) for b in points] for a in records.coordinates])
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 BYTES_PER_PAIR = 72.0
 BYTES_PER_ENTRY = 88.0
+BYTES_PER_MADE_ENTRY = 16.0  # while a matrix is made: with its frozen copy
 KERNELS_BYTES = 60e6  # compiled code that a solve loads
 SAMPLED_RECORDS = 100  # from which the number of pairs is estimated
 RECORDS_CHECKED_FROM, ENTRIES_CHECKED_FROM = 2_000, 1_000_000  # smaller problems fit anywhere
@@ -88,6 +89,27 @@ def check_memory(records: Records, metric: Metric, *, eta: float, n_outputs: int
     )
 
 
+def matrix_fits(shape: tuple[int, int], *, limit: float | None) -> bool:
+    """Return whether a matrix of losses fits into ``limit`` gigabytes, by default into the available memory."""
+    entries = float(shape[0]) * shape[1]
+    if limit is None and entries < ENTRIES_CHECKED_FROM:
+        return True
+    return held_bytes() + BYTES_PER_MADE_ENTRY * entries <= most_bytes(limit)
+
+
+def check_matrix_memory(shape: tuple[int, int], *, limit: float | None) -> None:
+    """Refuse to make a matrix of losses that would not fit."""
+    if matrix_fits(shape, limit=limit):
+        return
+    n, K = shape
+    needed = held_bytes() + BYTES_PER_MADE_ENTRY * float(n) * K
+    raise InputError(
+        f"a matrix of all losses of {n:,} records and {K:,} outputs would need about {needed / GIGABYTE:.1f} GB, "
+        f"more than {_most_in_words(limit)}: take parts of it with losses.block(rows, outputs), fewer outputs, or a "
+        "method that works on windows"
+    )
+
+
 def refuse_if_too_large(
     sizes: Sizes,
     more_bytes: Callable[[Sizes], float],
@@ -119,13 +141,12 @@ def refuse_if_too_large(
     if needed <= most:
         return needed
     room = most - held
-    whose = "the limit of" if limit is not None else "the available"
     subject = f"the method {method!r}" if method else "the problem"
     about = "about " if is_estimate else ""
     raise InputError(
         f"{subject} would need about {needed / GIGABYTE:.1f} GB for {sizes.n_records:,} records, {sizes.n_outputs:,} "
-        f"outputs and {about}{sizes.n_pairs:,.0f} pairs within eta = {eta:g}, more than {whose} "
-        f"{most / GIGABYTE:.1f} GB: {_what_fits(sizes, more_bytes, room, eta_for, others(room))}"
+        f"outputs and {about}{sizes.n_pairs:,.0f} pairs within eta = {eta:g}, more than "
+        f"{_most_in_words(limit)}: {_what_fits(sizes, more_bytes, room, eta_for, others(room))}"
     )
 
 
@@ -157,6 +178,10 @@ def _what_fits(
 def most_bytes(limit: float | None) -> float:
     """Return the bytes that this process may hold: ``limit`` gigabytes, or what it holds and what is available."""
     return held_bytes() + available_bytes() if limit is None else limit * GIGABYTE
+
+
+def _most_in_words(limit: float | None) -> str:
+    return f"the {'available' if limit is None else 'limit of'} {most_bytes(limit) / GIGABYTE:.1f} GB"
 
 
 def _largest(below: int, fits: Callable[[int], bool]) -> int:

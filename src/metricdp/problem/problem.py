@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.data import as_records
-from metricdp.data.frozen import FrozenArrays, frozen
+from metricdp.data.frozen import FrozenArrays
 from metricdp.errors import Faults, InputError
 from metricdp.metric import CoordinateMetric, FunctionMetric, MatrixMetric, Metric, StreetMetric, as_metric
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.recount import recount_fault, shortened
-from metricdp.problem.loss import distance_loss, given_loss, travel_loss
+from metricdp.problem.losses import as_losses
 from metricdp.problem.memory_model import check_memory
 from metricdp.problem.outputs import Outputs
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Kind, Records
+    from metricdp.problem.losses import Losses, LossFunction
 
 OWN_METRICS = (CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric)
 
@@ -45,7 +46,8 @@ class Problem(FrozenArrays):
     outputs
         A count (drawn among the records with ``seed``), row numbers, or a table of other points.
     loss
-        ``"travel"``, ``"distance"``, or a matrix of shape (N, K). By default travel for places, distance for vectors.
+        ``"travel"``, ``"distance"``, a matrix of shape (N, K), or a function of the coordinates of some records (n, D)
+        and some outputs (k, D) that returns their losses (n, k). By default travel for places, distance for vectors.
     metric
         ``"haversine"``, ``"euclidean"``, ``"manhattan"``, ``"street"``, a matrix, or a function of two vectors.
     destinations
@@ -62,8 +64,7 @@ class Problem(FrozenArrays):
     eta: float
     metric: Metric
     outputs: Outputs
-    loss: NDArray[np.float64]
-    loss_name: str
+    losses: Losses
     graph: MdpGraph
     memory_limit: float | None
 
@@ -74,7 +75,7 @@ class Problem(FrozenArrays):
         epsilon: float,
         eta: float,
         outputs: int | ArrayLike | None = None,
-        loss: str | ArrayLike | None = None,
+        loss: str | Losses | LossFunction | ArrayLike | None = None,
         metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
         destinations: int | ArrayLike | None = None,
         seed: int = 0,
@@ -91,11 +92,11 @@ class Problem(FrozenArrays):
         chosen = _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed))) if made is not None else None
         if made is not None and measure is not None and chosen is not None:
             _collect(faults, lambda: check_memory(made, measure, eta=reach, n_outputs=chosen.n, limit=memory_limit))
-            matrix = (
+            losses = (
                 None
                 if faults.messages
                 else _collect(
-                    faults, lambda: _loss(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
+                    faults, lambda: as_losses(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
                 )
             )
             # the graph is made last and only for sound input, since it may be large
@@ -107,8 +108,7 @@ class Problem(FrozenArrays):
             "eta": reach,
             "metric": measure,
             "outputs": chosen,
-            "loss": frozen(matrix),
-            "loss_name": loss_name(loss, made),
+            "losses": losses,
             "graph": graph,
             "memory_limit": memory_limit,
         }.items():
@@ -144,6 +144,16 @@ class Problem(FrozenArrays):
     def n_outputs(self) -> int:
         """Number of outputs, K."""
         return self.outputs.n
+
+    @property
+    def loss(self) -> NDArray[np.float64]:
+        """All losses as a frozen matrix (N, K), made when it is first asked for; refused where it does not fit."""
+        return self.losses.whole(memory_limit=self.memory_limit)
+
+    @property
+    def loss_name(self) -> str:
+        """The loss's name: ``travel``, ``distance``, ``function``, or ``given`` for a matrix without a name."""
+        return self.losses.name
 
     @cached_property
     def costs(self) -> NDArray[np.float64]:
@@ -198,35 +208,3 @@ def kind_measured_by(metric: object) -> Kind | None:
         return None
     name = metric if isinstance(metric, str) else getattr(metric, "name", "")
     return "places" if name in ("haversine", "street") else "vectors"
-
-
-def loss_name(loss: str | ArrayLike | None, records: Records) -> str:
-    """Return the loss's name: ``given`` for a matrix; by default travel for places and distance for vectors."""
-    if loss is None:
-        return "travel" if records.kind == "places" else "distance"
-    return loss if isinstance(loss, str) else "given"
-
-
-def _loss(
-    loss: str | ArrayLike | None,
-    records: Records,
-    outputs: Outputs,
-    metric: Metric,
-    *,
-    destinations: int | ArrayLike | None,
-    seed: int,
-) -> NDArray[np.float64]:
-    if loss is not None and not isinstance(loss, str):
-        return given_loss(loss, records.n, outputs.n)
-    name = loss_name(loss, records)
-    if name == "distance":
-        found = distance_loss(records, outputs, metric)
-        if not np.isfinite(found).all():
-            i, k = (int(v) for v in np.argwhere(~np.isfinite(found))[0])
-            raise InputError(
-                f"record {i} and output {k} are infinitely far apart: give the loss as a matrix with finite entries"
-            )
-        return found
-    if name == "travel":
-        return travel_loss(records, outputs, metric, destinations=destinations, seed=seed)
-    raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix")
