@@ -17,8 +17,9 @@ from tests.conftest import DATASETS, small_problem
 from tests.mechanism.independent import exp_bounds, is_private
 
 import metricdp as mdp
-from metricdp.mechanism import certify
-from metricdp.mechanism.certify import ENCLOSURE_BITS, FLOAT_GUARD, _enclosures, check_privacy, exceeds, exp_enclosure
+from metricdp.mechanism import exact
+from metricdp.mechanism.certify import ENCLOSURE_BITS, FLOAT_GUARD, check_privacy, exceeds, exp_enclosure
+from metricdp.mechanism.exact import enclosures_of
 
 TOTAL = 1 << 63
 PAIR = np.array([[0, 1]], dtype=np.int32)
@@ -132,15 +133,15 @@ def test_factors_in_limbs_are_those_of_whole_numbers(exponent):
     """From exp(44) on 2^63 stands for it, which is less: a factor is never more than the true one."""
     enclosure = exp_enclosure(exponent, 1.0) if exponent <= 44.0 else TOTAL << ENCLOSURE_BITS
     distances = np.array([7.0, exponent, 0.5])
-    found = _enclosures(1.0, distances, np.array([1, 2, 1]))
+    found = enclosures_of(1.0, distances, np.array([1, 2, 1]))
     assert found.tolist() == limbs([enclosure, exp_enclosure(1.0, 0.5), enclosure]).tolist()
 
 
 def test_only_factors_in_doubt_are_computed_and_each_once(monkeypatch):
     asked = []
-    original = certify.exp_enclosure
-    monkeypatch.setattr(certify, "exp_enclosure", lambda *both: asked.append(both) or original(*both))
-    _enclosures(2.0, np.array([7.0, 3.0, 0.5, 3.0]), np.array([1, 1, 3, 2]))
+    original = exact.exp_enclosure
+    monkeypatch.setattr(exact, "exp_enclosure", lambda *both: asked.append(both) or original(*both))
+    enclosures_of(2.0, np.array([7.0, 3.0, 0.5, 3.0]), np.array([1, 1, 3, 2]))
     assert sorted(asked) == [(2.0, 0.5), (2.0, 3.0)]
 
 

@@ -160,7 +160,7 @@ def fingerprint(mechanism: Mechanism) -> str:
     digest = hashlib.sha256()
     names = [mechanism.records.ids, mechanism.outputs.ids(mechanism.records)]
     digest.update(json.dumps([mechanism.table.shape, mechanism.epsilon.hex(), *names]).encode())
-    digest.update(np.ascontiguousarray(mechanism.table, dtype="<u8").tobytes())
+    digest.update(np.ascontiguousarray(mechanism.dense_table, dtype="<u8").tobytes())
     for coordinates in (mechanism.records.coordinates, mechanism.outputs.coordinates):
         digest.update(np.ascontiguousarray(coordinates, dtype="<f8").tobytes())
     return digest.hexdigest()

@@ -33,7 +33,7 @@ def remap(mechanism: Mechanism, problem: Problem) -> Mechanism:
     outputs = best_outputs(mechanism, problem)
     if np.array_equal(outputs, np.arange(len(outputs))):
         return mechanism
-    table = np.zeros_like(mechanism.table)
+    table = np.zeros_like(mechanism.dense_table)
     for k, to in enumerate(outputs):
-        table[:, to] += mechanism.table[:, k]  # a row sums to 2^63: no overflow
+        table[:, to] += mechanism.dense_table[:, k]  # a row sums to 2^63: no overflow
     return mechanism.with_table(table, solver=f"{mechanism.solver}, remapped")

@@ -1,12 +1,14 @@
 """Mechanisms: repair, exact certificate, exact sampling, files, baselines."""
 
 from metricdp.mechanism.baselines import exponential
+from metricdp.mechanism.certificate import Certificate, Optimality
 from metricdp.mechanism.certify import PrivacyCheck, check_privacy
 from metricdp.mechanism.files import load, save
-from metricdp.mechanism.mechanism import Certificate, Mechanism, Optimality
+from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import RandomnessError
 from metricdp.mechanism.snap import SnappedReports
+from metricdp.mechanism.sparse import SparseTable
 
 __all__ = [
     "Certificate",
@@ -15,6 +17,7 @@ __all__ = [
     "PrivacyCheck",
     "RandomnessError",
     "SnappedReports",
+    "SparseTable",
     "check_privacy",
     "exponential",
     "load",

@@ -10,7 +10,6 @@ file trusts no solver and no repair, and imports neither.
 
 from __future__ import annotations
 
-import decimal
 import math
 import os
 import time
@@ -20,67 +19,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.mechanism.certify_sparse import check_sparse_privacy
+from metricdp.mechanism.exact import (
+    ENCLOSURE_BITS,
+    FLOAT_GUARD,
+    TOTAL,
+    TOTAL_BITS,
+    PrivacyCheck,
+    Worst,
+    broken_pair,
+    enclosures_of,
+    exceeds,
+    exp_enclosure,
+    wrong_sum,
+)
+from metricdp.mechanism.sparse import SparseTable
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TOTAL_BITS = 63
-TOTAL = 1 << TOTAL_BITS
-ENCLOSURE_BITS = 96
-ENCLOSURE_LIMBS = 5  # of 32 bits: the largest E in use, exp(44) 2^96, is below 2^160
-TRIVIAL_EXPONENT = 44.0  # epsilon d; exp(44) > 2^63, so the pair holds if the smaller entry is at least 1
-# relative; rounding of both entries, their quotient, epsilon d (below 44 * 2^-53) and numpy's exp is below 2^-46
-FLOAT_GUARD = 2.0**-44
+__all__ = [
+    "ENCLOSURE_BITS",
+    "FLOAT_GUARD",
+    "TOTAL",
+    "TOTAL_BITS",
+    "PrivacyCheck",
+    "Worst",
+    "check_privacy",
+    "exceeds",
+    "exp_enclosure",
+    "row_sum_fault",
+]
+
 ENTRIES_AT_ONCE = 65_536  # of a block of pairs: small enough to stay in the cache
-_DECIMAL = decimal.Context(prec=70, rounding=decimal.ROUND_FLOOR)
-
-
-@dataclass(frozen=True)
-class Worst:
-    """Where the privacy loss is largest: record ``i`` reports ``output`` more often than neighbour ``j``."""
-
-    i: int
-    j: int
-    output: int
-    distance: float
-
-
-@dataclass(frozen=True)
-class PrivacyCheck:
-    """The result of the exact check.
-
-    ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair or if all
-    rows are equal, infinite if a probability of zero stands beside a positive one or a row has a wrong sum). ``fault``
-    says in words why a table did not pass.
-    """
-
-    certified: bool
-    epsilon: float
-    n_records: int
-    n_outputs: int
-    n_pairs: int
-    tightest_epsilon: float
-    worst: Worst | None
-    n_cleared_by_filter: int
-    n_decided_exactly: int
-    seconds: float
-    fault: str = ""
-
-
-def exp_enclosure(epsilon: float, distance: float) -> int:
-    """Return a whole number E with ``E <= exp(epsilon * distance) * 2^96``, short of it by less than 2.
-
-    Examples
-    --------
-    >>> exp_enclosure(1.0, 0.0) == 2**96
-    True
-    >>> exp_enclosure(1.0, 1.0) / 2**96
-    2.718281828459045
-    """
-    exponent = _DECIMAL.multiply(decimal.Decimal(epsilon), decimal.Decimal(distance))  # rounded down
-    # decimal's exp is correctly rounded (half even, whatever the context says): one step down is below the true value
-    below = _DECIMAL.next_minus(_DECIMAL.exp(exponent))
-    scaled = _DECIMAL.multiply(below, decimal.Decimal(1 << ENCLOSURE_BITS))
-    return max(int(scaled.to_integral_value(decimal.ROUND_FLOOR)), 1 << ENCLOSURE_BITS)  # exp is never below 1 here
 
 
 def row_sum_fault(table: NDArray[np.uint64]) -> str:
@@ -91,12 +62,11 @@ def row_sum_fault(table: NDArray[np.uint64]) -> str:
     if not wrong.any():
         return ""
     row = int(np.flatnonzero(wrong)[0])
-    total = sum(int(v) for v in table[row])
-    return f"row {row} sums to {total}, not to 2^63 = {TOTAL} ({int(wrong.sum())} such rows)"
+    return wrong_sum(row, sum(int(v) for v in table[row]), int(wrong.sum()))
 
 
 def check_privacy(
-    table: NDArray[np.uint64],
+    table: NDArray[np.uint64] | SparseTable,
     pairs: NDArray[np.int32],
     distances: NDArray[np.float64],
     epsilon: float,
@@ -106,12 +76,14 @@ def check_privacy(
     Parameters
     ----------
     table
-        Integers, shape (N, K), each row summing to 2^63.
+        Integers, shape (N, K), each row summing to 2^63; a `SparseTable` is checked without making it dense.
     pairs, distances
         The neighbour pairs, shape (P, 2), and their distances, shape (P,).
     epsilon
         The budget per unit of distance, as its exact binary value.
     """
+    if isinstance(table, SparseTable):
+        return check_sparse_privacy(table, pairs, distances, epsilon)
     begin = time.perf_counter()
     n, K = table.shape
     fault = row_sum_fault(table)
@@ -131,11 +103,8 @@ def check_privacy(
             decisions = list(pool.map(decide, range(0, len(pairs), block)))
     broken = next((one.broken for one in decisions if one.broken is not None), None)
     if broken is not None:
-        fault = (
-            f"records {broken.i} and {broken.j} at distance {broken.distance!r}: output {broken.output} has weight "
-            f"{table[broken.i, broken.output]} for one and {table[broken.j, broken.output]} for the other, a factor "
-            f"above exp({epsilon!r} * {broken.distance!r})"
-        )
+        x, y = (int(table[record, broken.output]) for record in (broken.i, broken.j))
+        fault = broken_pair(broken, x, y, epsilon)
     n_exact = sum(one.n_decided for one in decisions)
     tightest, worst = (0.0, None) if tells_nothing else _worst(table, pairs, distances, rates)
     if not fault:
@@ -197,52 +166,11 @@ def _decide_exactly(
         p, k = np.nonzero((x > y) & ~sure)
         doubts.append((x[p, k], y[p, k], p, i[p], j[p], k))
     x, y, p, i, j, k = (np.concatenate(both) for both in zip(*doubts, strict=True))
-    outside = np.flatnonzero(exceeds(x, y, _enclosures(epsilon, distances, p)))
+    outside = np.flatnonzero(exceeds(x, y, enclosures_of(epsilon, distances, p)))
     if not outside.size:
         return _Decision(len(p), None)
     first = int(outside[0])
     return _Decision(len(p), Worst(int(i[first]), int(j[first]), int(k[first]), float(distances[p[first]])))
-
-
-def _enclosures(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
-    limbs = np.empty((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
-    needed = np.zeros(len(distances), dtype=bool)
-    needed[p] = True
-    values, place = np.unique(distances[needed], return_inverse=True)
-    digits = np.empty((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
-    for column, distance in enumerate(values.tolist()):
-        is_enough = epsilon * distance > TRIVIAL_EXPONENT
-        enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(epsilon, distance)
-        digits[:, column] = [enclosure >> (32 * limb) & 0xFFFFFFFF for limb in range(ENCLOSURE_LIMBS)]
-    limbs[:, needed] = digits[:, place]
-    return limbs[:, p]
-
-
-def exceeds(x: NDArray[np.uint64], y: NDArray[np.uint64], enclosures: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return where ``x 2^96 > E y`` in whole numbers, by long multiplication.
-
-    ``enclosures`` holds the limbs (digits to the base 2^32) of each E, the lowest first, shape (5, n). A digit times a
-    digit, plus a digit, plus a digit is at most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1: nothing overflows.
-
-    Examples
-    --------
-    >>> one = np.array([[0], [0], [0], [1], [0]], dtype=np.uint64)  # E = 2^96
-    >>> three, four = np.array([3], dtype=np.uint64), np.array([4], dtype=np.uint64)
-    >>> exceeds(four, three, one).tolist(), exceeds(three, three, one).tolist()
-    ([True], [False])
-    """
-    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
-    product = [np.zeros_like(y) for _ in range(ENCLOSURE_LIMBS + 2)]
-    for place, digit in enumerate((y & low, y >> shift)):
-        carry = np.zeros_like(y)
-        for step, limb in enumerate(enclosures):
-            total = limb * digit + product[place + step] + carry
-            product[place + step], carry = total & low, total >> shift
-        product[place + ENCLOSURE_LIMBS] = carry
-    # a whole number x is above E y / 2^96 exactly when it is above its whole part; the three lowest digits are the rest
-    *_, first, second, third, fourth = product
-    return (x > first | second << shift) & (third == 0) & (fourth == 0)
 
 
 def _worst(

@@ -12,103 +12,33 @@ import numpy as np
 from metricdp.data.frozen import frozen
 from metricdp.data.records import Records
 from metricdp.errors import CertificationError, Faults, InputError, revealed
-from metricdp.mechanism.certify import TOTAL_BITS, PrivacyCheck, check_privacy
-from metricdp.mechanism.guarantee import NOT_PROTECTED, Guarantee
+from metricdp.mechanism.blocks import BLOCK_BYTES, probabilities_of, row_blocks, weights_of
+from metricdp.mechanism.certificate import Certificate, Optimality, relative_gap
+from metricdp.mechanism.certify import check_privacy
+from metricdp.mechanism.exact import TOTAL_BITS, PrivacyCheck
+from metricdp.mechanism.expected import table_loss
+from metricdp.mechanism.guarantee import Guarantee
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import cumulative, draw
+from metricdp.mechanism.sample_sparse import SparseSteps, draw_sparse, sparse_steps
 from metricdp.mechanism.scope import is_known, scope_fault
 from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_records
+from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.graph import MdpGraph
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
+    from metricdp.mechanism.choice import Choice
     from metricdp.problem.losses import Losses
     from metricdp.problem.problem import Problem
 
-
-@dataclass(frozen=True)
-class Optimality:
-    """A proof of how far from optimal a mechanism can be: its loss and a valid lower bound on any loss."""
-
-    loss: float
-    lower_bound: float
-
-    @property
-    def gap(self) -> float:
-        """The relative gap ``(loss - lower_bound) / loss``."""
-        return relative_gap(self.loss, self.lower_bound)
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Both proofs that come with a mechanism, and their scope."""
-
-    privacy: PrivacyCheck
-    guarantee: Guarantee
-    optimality: Optimality | None = None
-    is_from_file: bool = False
-
-    @property
-    def eta(self) -> float:
-        """The distance within which records are neighbours."""
-        return self.guarantee.eta
-
-    @property
-    def metric(self) -> str:
-        """The metric's name."""
-        return self.guarantee.metric
-
-    @property
-    def n_components(self) -> int:
-        """Number of groups of records that paths of neighbours join."""
-        return self.guarantee.graph.n_components
-
-    @property
-    def n_isolated(self) -> int:
-        """Number of records without any neighbour."""
-        return self.guarantee.n_isolated
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def lines(self) -> list[str]:
-        """Return the certificate in plain words, a line each: what is not protected first."""
-        check, scope = self.privacy, self.guarantee.lines()
-        if check.n_pairs == 0:
-            return [*scope, *self._optimal()]
-        proof = [
-            (
-                f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
-                f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
-                f"({check.n_decided_exactly:,} of {2 * check.n_pairs * check.n_outputs:,} comparisons needed integers)."
-            ),
-            f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
-        ]
-        unprotected = [line for line in scope if line.startswith(NOT_PROTECTED)]
-        rest = [line for line in scope if not line.startswith(NOT_PROTECTED)]
-        return [*unprotected, *proof, *rest, *self._optimal()]
-
-    def _optimal(self) -> list[str]:
-        best = self.optimality
-        if best is None:
-            return []
-        if self.is_from_file:
-            line = (
-                f"Claimed by the file and not checked here: expected loss {best.loss:.6g}, lower bound "
-                f"{best.lower_bound:.6g}, so optimal within {100 * best.gap:.3g} %."
-            )
-        else:
-            line = (
-                f"Optimal within {100 * best.gap:.3g} %: expected loss {best.loss:.6g}, no mechanism with this budget "
-                f"can go below {best.lower_bound:.6g}."
-            )
-        return [line]
+__all__ = ["Certificate", "Mechanism", "Optimality", "relative_gap", "table_loss"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +48,7 @@ class Mechanism:
     Parameters
     ----------
     table
-        Integer weights, shape (N, K), rows summing to 2^63.
+        Integer weights, shape (N, K), rows summing to 2^63: an array, or a `SparseTable`.
     records, outputs, graph, epsilon, eta, metric
         What it protects: the records, what can be reported, the neighbour pairs, the budget.
     optimality
@@ -130,7 +60,7 @@ class Mechanism:
         by the loss that it was made for. Privacy needs neither.
     """
 
-    table: NDArray[np.uint64]
+    table: NDArray[np.uint64] | SparseTable
     records: Records
     outputs: Outputs
     graph: MdpGraph
@@ -150,7 +80,7 @@ class Mechanism:
         """Check everything that is claimed; the scope is only known where this library made the list of pairs."""
         self._check_kinds()
         # read-only copies, so that the certified table is the one that is drawn from and saved
-        object.__setattr__(self, "table", frozen(self.table))
+        object.__setattr__(self, "table", _own(self.table))
         for name in ("epsilon", "eta"):
             object.__setattr__(self, name, float(getattr(self, name)))
         self._check_claims()
@@ -158,10 +88,11 @@ class Mechanism:
             fault = scope_fault(self.records, self.graph, self.eta, self.metric)
             if fault:
                 raise CertificationError(f"the pairs are not those within eta = {self.eta:g}: {fault}")
-        if self.table.dtype != np.uint64 or self.table.shape != (self.records.n, self.outputs.n):
+        kind = np.dtype(np.uint64) if isinstance(self.table, SparseTable) else self.table.dtype
+        if kind != np.uint64 or self.table.shape != (self.records.n, self.outputs.n):
             raise InputError(
                 f"a mechanism's table must be uint64 of shape ({self.records.n}, {self.outputs.n}), got "
-                f"{self.table.dtype} of shape {self.table.shape}"
+                f"{kind} of shape {self.table.shape}"
             )
         guarantee = Guarantee(self.epsilon, self.eta, self.metric, self.records, self.graph)
         object.__setattr__(self, "certificate", Certificate(self.recheck(), guarantee, self.optimality))
@@ -223,7 +154,7 @@ class Mechanism:
     def of(
         cls,
         problem: Problem,
-        table: NDArray[np.uint64],
+        table: NDArray[np.uint64] | SparseTable,
         *,
         epsilon: float | None = None,
         optimality: Optimality | None = None,
@@ -254,7 +185,7 @@ class Mechanism:
         made._certify(is_scope_known=is_scope_known)
         return made
 
-    def with_table(self, table: NDArray[np.uint64], *, solver: str) -> Mechanism:
+    def with_table(self, table: NDArray[np.uint64] | SparseTable, *, solver: str) -> Mechanism:
         """Certify another table over the same records, outputs and pairs, at the same budget."""
         return self._made(
             is_scope_known=True,
@@ -300,16 +231,45 @@ class Mechanism:
         return plot_mechanism(self, record, axes=axes)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether the table is a `SparseTable`: few stored weights over a common background."""
+        return isinstance(self.table, SparseTable)
+
+    def block(self, rows: Choice = None, outputs: Choice = None) -> NDArray[np.float64]:
+        """Return the probabilities of ``rows`` and ``outputs``, rounded, always with two dimensions.
+
+        Each is a number, a slice, numbers, or None for all of them: ``block(3)`` is one row, ``block(None, 7)`` one
+        column. For display and evaluation, not for sampling.
+        """
+        return weights_of(self.table, rows, outputs) / 2.0**TOTAL_BITS
+
+    def row_blocks(self, max_bytes: float = BLOCK_BYTES) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield all probabilities a part at a time: a slice of rows and their block, of at most ``max_bytes``."""
+        for part, weights in row_blocks(self.table, max_bytes):
+            yield part, weights / 2.0**TOTAL_BITS
+
+    @property
     def probabilities(self) -> NDArray[np.float64]:
-        """The table as floats, rounded: for display, not for sampling."""
-        return self.table / 2.0**TOTAL_BITS
+        """The table as floats, rounded, if that fits into memory: for display, not for sampling."""
+        return probabilities_of(self.table)
+
+    @property
+    def dense_table(self) -> NDArray[np.uint64]:
+        """The table as an array; a sparse table is refused."""
+        if isinstance(self.table, SparseTable):
+            raise InputError(
+                "this needs a dense table, and the mechanism has a sparse one: use mechanism.block(rows) for some rows"
+            )
+        return self.table
 
     @cached_property
     def _row_of_id(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.records.ids)}
 
     @cached_property
-    def _steps(self) -> NDArray[np.uint64]:
+    def _steps(self) -> NDArray[np.uint64] | SparseSteps:
+        if isinstance(self.table, SparseTable):
+            return sparse_steps(self.table)
         return frozen(cumulative(self.table))
 
     def rows_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
@@ -332,7 +292,8 @@ class Mechanism:
         if chosen.size and not np.issubdtype(chosen.dtype, np.integer):
             raise InputError(f"rows must be whole numbers, got {chosen.dtype}")
         chosen = chosen.astype(np.int64)
-        outputs = draw(self._steps, chosen)
+        steps = self._steps
+        outputs = draw_sparse(steps, chosen) if isinstance(steps, SparseSteps) else draw(steps, chosen)
         if not allow_unprotected:
             self.guarantee.check_rows(chosen)
         return outputs
@@ -382,13 +343,8 @@ class Mechanism:
         save(self, path)
 
 
-def relative_gap(loss: float, lower_bound: float) -> float:
-    """Return ``(loss - lower_bound) / loss``; 0 when both are 0."""
-    return 0.0 if loss <= lower_bound else (loss - lower_bound) / loss
-
-
-def table_loss(table: NDArray[np.uint64], problem: Problem) -> float:
-    """Return the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``."""
-    terms = problem.costs * (table / 2.0**TOTAL_BITS)
-    total = math.fsum(terms.ravel())
-    return total * (1.0 + 2.0**-50)  # each term has at most three roundings
+def _own(table: NDArray[np.uint64] | SparseTable) -> NDArray[np.uint64] | SparseTable:
+    """Return a table that nobody can change: a sparse one is made and checked again, whatever was done to it."""
+    if isinstance(table, SparseTable):
+        return SparseTable(table.indptr, table.columns, table.weights, table.background, table.scale)
+    return frozen(table)

@@ -7,7 +7,7 @@ comparisons whatever the record and the outcome (no early exit, no branch on sec
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit, prange
@@ -58,15 +58,28 @@ def draw(
     bits: Callable[[int], NDArray[np.uint64]] = system_bits,
 ) -> NDArray[np.int64]:
     """Draw one output for each record in ``rows``, given the cumulative weights ``steps`` of the table."""
-    if rows.ndim != 1 or (rows.size and (rows.min() < 0 or rows.max() >= len(steps))):
-        raise InputError(f"rows must be between 0 and {len(steps) - 1}")
+    return draw_parts(_count_one_by_one, _count_in_parallel, steps, rows, len(steps), steps.shape[1], bits)
+
+
+def draw_parts(  # noqa: PLR0917
+    one_by_one: Callable[..., None],
+    in_parallel: Callable[..., None],
+    steps: Any,
+    rows: NDArray[np.int64],
+    n_rows: int,
+    n_compared: int,
+    bits: Callable[[int], NDArray[np.uint64]],
+) -> NDArray[np.int64]:
+    """Draw by one of two kernels, a part of ``rows`` at a time; each draw makes ``n_compared`` comparisons."""
+    if rows.ndim != 1 or (rows.size and (rows.min() < 0 or rows.max() >= n_rows)):
+        raise InputError(f"rows must be between 0 and {n_rows - 1}")
     result = np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(rows), DRAWS_AT_ONCE):
         part = slice(start, start + DRAWS_AT_ONCE)
         chosen = rows[part]
-        is_small = chosen.size * steps.shape[1] < PARALLEL_FROM or not parallel_is_safe()
-        count = _count_one_by_one if is_small else _count_in_parallel
-        count(steps, chosen, bits(len(chosen)), result[part])
+        is_small = chosen.size * n_compared < PARALLEL_FROM or not parallel_is_safe()
+        kernel = one_by_one if is_small else in_parallel
+        kernel(steps, chosen, bits(len(chosen)), result[part])
     return result
 
 

@@ -137,7 +137,7 @@ def mechanism_fields(mechanism: Mechanism, streets: StreetNetwork | None) -> dic
         "component": graph.labels.astype(np.uint32),
         "neighbours": np.bincount(graph.pairs.ravel(), minlength=records.n).astype(np.uint32),
         "chance": (records.prior @ mechanism.probabilities).astype(np.float32),
-        **table_arrays(mechanism.table, records.prior),
+        **table_arrays(mechanism.dense_table, records.prior),
     }
     fields: dict[str, Any] = {
         "name": records.name,

@@ -1,0 +1,96 @@
+"""What is proved of a mechanism: its privacy, exactly, and how far from optimal it can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metricdp.mechanism.guarantee import NOT_PROTECTED
+
+if TYPE_CHECKING:
+    from metricdp.mechanism.exact import PrivacyCheck
+    from metricdp.mechanism.guarantee import Guarantee
+
+
+def relative_gap(loss: float, lower_bound: float) -> float:
+    """Return ``(loss - lower_bound) / loss``; 0 when both are 0."""
+    return 0.0 if loss <= lower_bound else (loss - lower_bound) / loss
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """A proof of how far from optimal a mechanism can be: its loss and a valid lower bound on any loss."""
+
+    loss: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """The relative gap ``(loss - lower_bound) / loss``."""
+        return relative_gap(self.loss, self.lower_bound)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Both proofs that come with a mechanism, and their scope."""
+
+    privacy: PrivacyCheck
+    guarantee: Guarantee
+    optimality: Optimality | None = None
+    is_from_file: bool = False
+
+    @property
+    def eta(self) -> float:
+        """The distance within which records are neighbours."""
+        return self.guarantee.eta
+
+    @property
+    def metric(self) -> str:
+        """The metric's name."""
+        return self.guarantee.metric
+
+    @property
+    def n_components(self) -> int:
+        """Number of groups of records that paths of neighbours join."""
+        return self.guarantee.graph.n_components
+
+    @property
+    def n_isolated(self) -> int:
+        """Number of records without any neighbour."""
+        return self.guarantee.n_isolated
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return the certificate in plain words, a line each: what is not protected first."""
+        check, scope = self.privacy, self.guarantee.lines()
+        if check.n_pairs == 0:
+            return [*scope, *self._optimal()]
+        proof = [
+            (
+                f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
+                f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
+                f"({check.n_decided_exactly:,} of {check.n_compared:,} comparisons needed integers)."
+            ),
+            f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
+        ]
+        unprotected = [line for line in scope if line.startswith(NOT_PROTECTED)]
+        rest = [line for line in scope if not line.startswith(NOT_PROTECTED)]
+        return [*unprotected, *proof, *rest, *self._optimal()]
+
+    def _optimal(self) -> list[str]:
+        best = self.optimality
+        if best is None:
+            return []
+        if self.is_from_file:
+            line = (
+                f"Claimed by the file and not checked here: expected loss {best.loss:.6g}, lower bound "
+                f"{best.lower_bound:.6g}, so optimal within {100 * best.gap:.3g} %."
+            )
+        else:
+            line = (
+                f"Optimal within {100 * best.gap:.3g} %: expected loss {best.loss:.6g}, no mechanism with this budget "
+                f"can go below {best.lower_bound:.6g}."
+            )
+        return [line]
