@@ -56,7 +56,7 @@ def read_header(source: Path) -> tuple[dict[str, Any], int]:
             raise FileFormatError(f"{source} is not a mechanism file, or it is cut short ({size} bytes)")
         text = stream.read(length)
     try:
-        header = json.loads(text, object_pairs_hook=_without_doubles)
+        header = json.loads(text.decode(), object_pairs_hook=_without_doubles, parse_constant=_no_number)
     except _NamedTwiceError as error:
         raise FileFormatError(f"{source} is damaged: its header names {error} twice") from None
     except (ValueError, RecursionError):
@@ -75,6 +75,11 @@ def _without_doubles(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _no_number(word: str) -> None:
+    """Refuse NaN and infinities, which are no JSON: other readers do."""
+    raise ValueError(word)
+
+
 def check_tensors(
     source: Path, header: dict[str, Any], offset: int, required: Mapping[str, Kinds], optional: Mapping[str, Kinds]
 ) -> dict[str, tuple[int, ...]]:
@@ -91,7 +96,8 @@ def check_tensors(
             begin, end = entry["data_offsets"]
         except (KeyError, TypeError, ValueError):
             raise FileFormatError(f"{source} is damaged: tensor {name} is not described properly") from None
-        is_whole = all(type(v) is int and v >= 0 for v in (*shape, begin, end))
+        # nothing else may be said about a tensor: other readers might heed it
+        is_whole = len(entry) == 3 and all(type(v) is int and v >= 0 for v in (*shape, begin, end))
         if (entry["dtype"], len(shape)) not in {**required, **optional}[name] or not is_whole:
             raise FileFormatError(f"{source} is damaged: tensor {name} is {entry['dtype']} of shape {short(shape)}")
         if end - begin != math.prod(shape) * dtype.itemsize or end > size:

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from metricdp.problem.losses import Losses
 
 SPARSE_TENSORS = ("indptr", "columns", "weights", "background", "scale")
-# pairs are left out of a file only up to this many for each record and stored weight: work follows from a file's size
-PAIRS_PER_ENTRY = 16
+# pairs are left out of a file, and made again, only up to so many for each record and stored weight: the work follows
+# from a file's size; a reader takes more, because on another machine a few pairs at eta may be on the other side of it
+WRITTEN_PAIRS_PER_ENTRY, READ_PAIRS_PER_ENTRY = 8, 16
 
 
 def save(
@@ -93,16 +94,12 @@ def _add_sparse(mechanism: Mechanism, table: SparseTable, tensors: dict[str, NDA
     rows, records = mechanism.outputs.rows, mechanism.records
     if rows is not None and np.array_equal(rows, np.arange(records.n)):
         del tensors["outputs"]
-    most = _most_pairs(table)
+    most = WRITTEN_PAIRS_PER_ENTRY * (records.n + table.n_stored)
     is_left_out = can_be_recomputed(mechanism.metric) and can_be_remade(
         records, mechanism.eta, CoordinateMetric(mechanism.metric), mechanism.graph, most=most
     )
     if not is_left_out:
         tensors |= {"pairs": mechanism.graph.pairs, "distances": mechanism.graph.distances}
-
-
-def _most_pairs(table: SparseTable) -> int:
-    return PAIRS_PER_ENTRY * (len(table.scale) + table.n_stored)
 
 
 def load(path: str | Path, *, require: str | None = None) -> Mechanism:
@@ -179,7 +176,7 @@ def _certified(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> Mech
         raise InputError(
             f"it holds no pairs, and those of the metric {short(repr(name))} do not follow from its records"
         )
-    metric, most = CoordinateMetric(name), _most_pairs(table)
+    metric, most = CoordinateMetric(name), READ_PAIRS_PER_ENTRY * (records.n + table.n_stored)
 
     def made(margin: int) -> Mechanism:
         graph = remade(records, eta, metric, margin=margin, most=most)

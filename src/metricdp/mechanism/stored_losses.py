@@ -70,10 +70,10 @@ def read_losses(
         return given_losses(tensors["losses"], records.n, outputs.n, name=name)
     if kind == "absent":
         return None
-    if kind == "distance":
+    if kind == "distance" and can_be_recomputed(metadata["metric"]):
         return distance_losses(records, outputs, CoordinateMetric(metadata["metric"])).named(name)
     if kind != "travel" or outputs.rows is None:
-        raise InputError(f"losses of the kind {short(kind)!r} are not known for its outputs")
+        raise InputError(f"losses of the kind {short(kind)!r} are not known for its metric and outputs")
     ways = tensors["travel"]
     if not np.isfinite(ways).all():
         raise InputError("its ways to destinations are not finite")
