@@ -15,7 +15,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,15 +31,14 @@ from metricdp.mechanism.exact import (
     exceeds,
     wrong_sum,
 )
+from metricdp.mechanism.sparse import SparseTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.mechanism.sparse import SparseTable
-
 PAIRS_AT_ONCE = 4_096  # of a block: some millions of comparisons for a city
 DOUBTS_AT_ONCE = 16_384  # comparisons that wait for whole numbers, for each thread; more if one pair may have more
-OUTSIDE = -1  # in place of an output: outside both lists
+OUTSIDE, NOTHING = -1, -2  # in place of an output: outside both lists; no more to compare
 
 
 class _Lists(NamedTuple):
@@ -51,6 +50,15 @@ class _Lists(NamedTuple):
     background: NDArray[np.uint64]
     scale: NDArray[np.uint64]
     n_shared: int
+
+
+class _Losses(NamedTuple):
+    """For each pair of a block its largest quotient, where it is, and whether all weights are equal."""
+
+    quotient: NDArray[np.float64]
+    output: NDArray[np.int64]
+    is_second: NDArray[np.bool_]
+    is_equal: NDArray[np.bool_]
 
 
 class _Doubts(NamedTuple):
@@ -83,6 +91,7 @@ def check_sparse_privacy(
     other outputs together.
     """
     begin = time.perf_counter()
+    table = SparseTable.checked(table)
     n, K = table.shape
     if len(pairs) != len(distances) or (len(pairs) and (pairs.min() < 0 or pairs.max() >= n)):
         raise InputError(f"pairs must be of the table's {n} rows, with one distance for each")
@@ -128,17 +137,19 @@ def _checked_blocks(
     table: SparseTable, pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
 ) -> list[_Block]:
     """Check all pairs, a block at a time, several blocks in parallel; return the blocks in their order."""
-    lists = _Lists(
-        table.indptr, table.columns, table.weights, table.background, table.scale, int((table.background > 0).sum())
-    )
+    n_shared = int((table.background > 0).sum())
+    lists = _Lists(table.indptr, table.columns, table.weights, table.background, table.scale, n_shared)
     n_doubts = max(DOUBTS_AT_ONCE, 2 * table.longest + 1)
 
     def check(start: int) -> _Block:
         part = slice(start, start + PAIRS_AT_ONCE)
         return _check_block(lists, pairs[part], distances[part], epsilon, n_doubts)
 
+    starts = range(0, len(pairs), PAIRS_AT_ONCE)
+    if len(starts) <= 1:  # starting threads takes longer
+        return [check(start) for start in starts]
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return list(pool.map(check, range(0, len(pairs), PAIRS_AT_ONCE)))
+        return list(pool.map(check, starts))
 
 
 def _check_block(
@@ -146,8 +157,7 @@ def _check_block(
 ) -> _Block:
     """Check one block of pairs; whole numbers decide each time that the doubts might no longer fit."""
     n = len(pairs)
-    quotients, outputs = np.empty(n), np.empty(n, dtype=np.int64)
-    is_second, is_equal = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
+    losses = _Losses(np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=bool), np.empty(n, dtype=bool))
     with np.errstate(over="ignore"):
         factors = np.exp(epsilon * distances)
     weights, places = np.empty((2, n_doubts), dtype=np.uint64), np.empty((2, n_doubts), dtype=np.int64)
@@ -155,7 +165,7 @@ def _check_block(
     begin = n_compared = n_decided = 0
     broken = None
     while begin < n:
-        begin, found, compared = _merge(*lists, pairs, factors, begin, *doubts, quotients, outputs, is_second, is_equal)
+        begin, found, compared = _merge(lists, pairs, factors, begin, doubts, losses)
         n_compared, n_decided = n_compared + compared, n_decided + found
         place = doubts.place[:found]
         factor = enclosures_of(epsilon, distances, place)
@@ -165,11 +175,11 @@ def _check_block(
             is_turned = bool(doubts.is_second[m])
             broken = _named(lists, pairs, distances, int(place[m]), int(doubts.output[m]), is_second=is_turned)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rates = (np.log(quotients) + FLOAT_GUARD) / distances
-    rates[is_equal] = 0.0
-    rates[~is_equal & (distances == 0)] = np.inf
+        rates = (np.log(losses.quotient) + FLOAT_GUARD) / distances
+    rates[losses.is_equal] = 0.0
+    rates[~losses.is_equal & (distances == 0)] = np.inf
     p = int(np.argmax(rates))
-    worst = _named(lists, pairs, distances, p, int(outputs[p]), is_second=bool(is_second[p]))
+    worst = _named(lists, pairs, distances, p, int(losses.output[p]), is_second=bool(losses.is_second[p]))
     return _Block(n_compared, n_decided, float(rates[p]), worst, broken)
 
 
@@ -187,72 +197,80 @@ def _named(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _merge(  # noqa: PLR0917, C901
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    weights: NDArray[np.uint64],
-    background: NDArray[np.uint64],
-    scale: NDArray[np.uint64],
-    n_shared: int,
-    pairs: NDArray[np.int32],
-    factors: NDArray[np.float64],
-    begin: int,
-    larger: NDArray[np.uint64],
-    smaller: NDArray[np.uint64],
-    place: NDArray[np.int64],
-    output: NDArray[np.int64],
-    second: NDArray[np.bool_],
-    quotients: NDArray[np.float64],
-    outputs: NDArray[np.int64],
-    is_second: NDArray[np.bool_],
-    is_equal: NDArray[np.bool_],
+def _merge(  # noqa: PLR0917
+    lists: _Lists, pairs: NDArray[np.int32], factors: NDArray[np.float64], begin: int, doubts: _Doubts, losses: _Losses
 ) -> tuple[int, int, int]:
     """Compare pairs from ``begin`` on in floats, while their doubts fit; return the next pair and two counts.
 
-    Writes the doubts, and for each pair its largest quotient, where that is, and whether all weights are equal.
+    Writes the doubts, and the loss of each pair.
     """
     found = compared = 0
-    none = np.uint64(0)
     for p in range(begin, len(pairs)):
         i, j = pairs[p, 0], pairs[p, 1]
-        a, end_a, b, end_b = indptr[i], indptr[i + 1], indptr[j], indptr[j + 1]
-        if found + (end_a - a) + (end_b - b) + 1 > len(larger):
+        a, b = lists.indptr[i], lists.indptr[j]
+        if found + (lists.indptr[i + 1] - a) + (lists.indptr[j + 1] - b) + 1 > len(doubts.place):
             return p, found, compared
-        scale_i, scale_j, factor = scale[i], scale[j], factors[p]
-        largest, where, is_from_second, differs = 1.0, OUTSIDE, False, False
-        n_inside = 0
-        while True:
-            is_last = a >= end_a and b >= end_b
-            if is_last:
-                # everything outside both lists
-                if n_inside >= n_shared:
-                    break
-                k, x, y = OUTSIDE, scale_i, scale_j
-            else:
-                column_a = columns[a] if a < end_a else len(background)
-                column_b = columns[b] if b < end_b else len(background)
-                k = min(column_a, column_b)
-                shared = background[k]
-                n_inside += shared > none
-                x, y = scale_i * shared, scale_j * shared
-                if column_a == k:
-                    x += weights[a]
-                    a += 1
-                if column_b == k:
-                    y += weights[b]
-                    b += 1
-            compared += 2
+        limit = factors[p] / (1.0 + FLOAT_GUARD)
+        largest, where, is_from_second, is_equal, n_shared = 1.0, OUTSIDE, False, True, 0
+        k = 0
+        while k != NOTHING:
+            # what is neither above the limit nor the largest so far needs no more than its comparison
+            k, x, y, a, b, n, shared, is_same = _next(lists, i, j, a, b, n_shared, min(largest, limit))
+            compared, n_shared, is_equal = compared + 2 * n, n_shared + shared, is_equal & is_same
             high, low = max(x, y), min(x, y)
+            if k == NOTHING or high == low:
+                continue
             quotient = float(high) / float(low)
-            if high > low:
-                differs = True
-                if not (quotient * (1.0 + FLOAT_GUARD) <= factor and low > none):
-                    larger[found], smaller[found], place[found], output[found] = high, low, p, k
-                    second[found] = y > x
-                    found += 1
-            if quotient > largest or where == OUTSIDE:
+            if quotient > limit or low == 0:
+                doubts.larger[found], doubts.smaller[found] = high, low
+                doubts.place[found], doubts.output[found], doubts.is_second[found] = p, k, y > x
+                found += 1
+            if quotient > largest:
                 largest, where, is_from_second = quotient, k, y > x
-            if is_last:
-                break
-        quotients[p], outputs[p], is_second[p], is_equal[p] = largest, where, is_from_second, not differs
+        losses.quotient[p], losses.output[p] = largest, where
+        losses.is_second[p], losses.is_equal[p] = is_from_second, is_equal
     return len(pairs), found, compared
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _next(  # noqa: PLR0917
+    lists: _Lists, i: Any, j: Any, a: Any, b: Any, n_shared: Any, most: Any
+) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any]:
+    """Merge the lists of records i and j from places a and b on, until one weight is above ``most`` times the other.
+
+    Return that output and both weights, the places after it, how many outputs were compared, how many of them have a
+    positive background, and whether all weights were equal. At the end of both lists the scales are compared, unless
+    ``n_shared`` and those counted here are all outputs with a positive background, and b is moved beyond the end.
+    After that there is `NOTHING`.
+    """
+    end_a, end_b = lists.indptr[i + 1], lists.indptr[j + 1]
+    scale_i, scale_j = lists.scale[i], lists.scale[j]
+    none = np.uint64(0)
+    n, shared, differs = 0, 0, none
+    while a < end_a and b < end_b:
+        # no branch: which list is next is as good as random
+        column_a, column_b = lists.columns[a], lists.columns[b]
+        is_a, is_b, k = column_a <= column_b, column_b <= column_a, min(column_a, column_b)
+        common = lists.background[k]
+        x = scale_i * common + lists.weights[a] * np.uint64(is_a)
+        y = scale_j * common + lists.weights[b] * np.uint64(is_b)
+        a, b, n, shared = a + np.int64(is_a), b + np.int64(is_b), n + 1, shared + (common > none)
+        differs |= x ^ y
+        if not float(max(x, y)) <= most * float(min(x, y)):
+            return np.int64(k), x, y, a, b, n, shared, differs == none
+    # one list has ended
+    is_a = a < end_a
+    place, end = (a, end_a) if is_a else (b, end_b)
+    while place < end:
+        k, weight = lists.columns[place], lists.weights[place]
+        common = lists.background[k]
+        x, y = scale_i * common + weight * np.uint64(is_a), scale_j * common + weight * np.uint64(not is_a)
+        place, n, shared = place + 1, n + 1, shared + (common > none)
+        differs |= x ^ y
+        if not float(max(x, y)) <= most * float(min(x, y)):
+            a, b = (place, b) if is_a else (a, place)
+            return np.int64(k), x, y, a, b, n, shared, differs == none
+    if b <= end_b and n_shared + shared < lists.n_shared:
+        is_same = (differs | (scale_i ^ scale_j)) == none
+        return np.int64(OUTSIDE), scale_i, scale_j, end_a, end_b + 1, n + 1, shared, is_same
+    return np.int64(NOTHING), none, none, end_a, end_b + 1, n, shared, differs == none

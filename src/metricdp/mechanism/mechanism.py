@@ -344,7 +344,5 @@ class Mechanism:
 
 
 def _own(table: NDArray[np.uint64] | SparseTable) -> NDArray[np.uint64] | SparseTable:
-    """Return a table that nobody can change: a sparse one is made and checked again, whatever was done to it."""
-    if isinstance(table, SparseTable):
-        return SparseTable(table.indptr, table.columns, table.weights, table.background, table.scale)
-    return frozen(table)
+    """Return a table that nobody can change; a sparse one is checked again, whatever was done to it."""
+    return SparseTable.checked(table) if isinstance(table, SparseTable) else frozen(table)

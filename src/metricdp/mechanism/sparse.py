@@ -104,7 +104,16 @@ class SparseTable(FrozenArrays):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the constructor, which checks again."""
-        return SparseTable, tuple(getattr(self, name) for name in KINDS)
+        return SparseTable, self.parts
+
+    @property
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """The five arrays, in the order in which the constructor takes them."""
+        return tuple(getattr(self, name) for name in KINDS)
+
+    def checked(self) -> SparseTable:
+        """Return the table made and checked again: nothing that was added to it since or put over it is believed."""
+        return SparseTable(*(getattr(self, name) for name in KINDS))
 
     def __repr__(self) -> str:
         rows, outputs = self.shape
