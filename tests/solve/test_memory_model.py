@@ -16,10 +16,11 @@ from metricdp.metric.thin import sampled_edges, thin_edges
 from metricdp.problem import memory_model as memory
 from metricdp.problem.memory_model import Sizes, available_bytes, check_memory, held_bytes
 from metricdp.solve import memory as solve_memory
-from metricdp.solve.contract import solver_for
+from metricdp.solve.contract import forget, register, solver_for
 from metricdp.solve.lp import LinearProgram, lp_bytes
-from metricdp.solve.memory import Counts, cap_bytes, expected_peak
+from metricdp.solve.memory import Counts, _fitting, cap_bytes, expected_peak, shared_bytes
 from metricdp.solve.solve import METHODS
+from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.solvers.firstorder.room import most_edges
 from metricdp.solve.stop import Stop
 
@@ -201,19 +202,59 @@ class TestAvailable:
 
 class TestRefusing:
     def grid(self, **options):
-        return mdp.Problem(mdp.data.grid(50, 50), epsilon=1.0, eta=6.0, **{"outputs": 400, **options})
+        return mdp.Problem(mdp.data.grid(50, 50), epsilon=1.0, **{"eta": 6.0, "outputs": 400, **options})
 
     def numbers(self, message):
         """The outputs that would fit, as the message says."""
         return int(re.search(r"([\d,]+) outputs(?! and)", message.rpartition(": ")[2])[1].replace(",", ""))
 
     def test_before_the_pairs_are_made(self, monkeypatch):
+        """A problem is refused for its pairs: 3.1 million of them, whatever the number of outputs."""
         monkeypatch.setattr(memory, "available_bytes", lambda: 120e6)
-        with pytest.raises(InputError, match=r"more than the available [\d.]+ GB: .* outputs would fit") as found:
-            self.grid()
+        message = r"more than the available [\d.]+ GB: eta = ([\d.]+) or [\d,]+ of the records would fit"
+        with pytest.raises(InputError, match=message) as found:
+            self.grid(eta=np.inf, outputs=2)
+        eta = float(re.search(message, str(found.value))[1])
+        assert 10.0 < eta < 40.0
+        assert self.grid(eta=0.9 * eta, outputs=2_500).n_outputs == 2_500
+
+    def test_a_method_for_its_outputs_before_a_matrix_is_made(self, monkeypatch):
+        """The problem itself needs no matrix; each method that works on whole ones is refused, with what would fit."""
+        problem = self.grid()
+        monkeypatch.setattr(memory, "available_bytes", lambda: 90e6)
+        for method in METHODS:
+            with pytest.raises(InputError, match=r"more than the available [\d.]+ GB: .* outputs would fit") as found:
+                mdp.solve(problem, method=method)
+            assert str(found.value).startswith(f"the method {method!r} would need about")
+            assert not problem.has_costs
         K = self.numbers(str(found.value))
         assert 50 < K < 400
-        assert self.grid(outputs=K).n_outputs == K
+        fitting = self.grid(outputs=K)
+        _fitting(fitting, solver_for("auto"), shared_bytes, Counts)
+        with pytest.raises(InputError, match="outputs would fit"):
+            _fitting(self.grid(outputs=K + 30), solver_for("auto"), shared_bytes, Counts)
+
+    def test_a_method_on_parts_of_the_matrices_is_not_refused_for_them(self, monkeypatch):
+        """It is named as what would fit."""
+
+        @register
+        class Windows(Direct):
+            name = "windows"
+            is_dense = False
+
+            def bytes_beyond(self, load):
+                return 8.0 * load.sizes.n_records
+
+        try:
+            problem = self.grid()
+            monkeypatch.setattr(memory, "available_bytes", lambda: 60e6)
+            with pytest.raises(InputError, match="outputs or method 'windows' would fit"):
+                mdp.solve(problem)
+            assert expected_peak(problem, solver_for("windows"), gap=0.01) < held_bytes() + 60e6
+            assert cap_bytes(problem, is_dense=False) > held_bytes() > cap_bytes(problem)
+            assert not problem.has_costs
+        finally:
+            forget("windows")
 
     def test_a_method_before_it_begins(self, monkeypatch):
         """The problem fits, column generation for it does not; the others that do are named."""
@@ -289,7 +330,7 @@ class TestRoom:
     def test_every_method_ends_honestly_without_room(self, method, monkeypatch):
         """No program may grow at all: what needs none is certified, with a bound that holds."""
         solve_module = importlib.import_module("metricdp.solve.solve")
-        monkeypatch.setattr(solve_module, "cap_bytes", lambda _: 0.0)
+        monkeypatch.setattr(solve_module, "cap_bytes", lambda _, **__: 0.0)
         problem = mdp.Problem(mdp.data.grid(8, 8), epsilon=1.0, eta=1.5, outputs=16)
         few = mdp.FirstOrderOptions(max_iterations=50) if method == "first-order" else None
         result = mdp.solve(problem, method=method, options=few)

@@ -34,7 +34,7 @@ def solve_command(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
     records: Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")] = None,
     outputs: Annotated[
-        str | None, typer.Option(help="How many outputs to draw, or a file of rows of the records.")
+        str | None, typer.Option(help="How many outputs to draw, or a file of rows; by default every record is one.")
     ] = None,
     loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
     prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,

@@ -63,9 +63,12 @@ def haversine_km(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
 def _degrees_east(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the difference of two longitudes, the shorter way round, to the last digits of however small it is."""
     difference = np.abs(a - b)
+    is_opposite = a * b < 0
+    if not is_opposite.any():
+        return difference
     # not 360 less the difference, which has been rounded already: what is missing to 180 is exact where it is small
     over_the_antimeridian = np.abs((180.0 - np.abs(a)) + (180.0 - np.abs(b)))
-    return np.where(a * b < 0, np.minimum(difference, over_the_antimeridian), difference)
+    return np.where(is_opposite, np.minimum(difference, over_the_antimeridian), difference)
 
 
 def _half_sine(degrees: NDArray[np.float64]) -> NDArray[np.float64]:

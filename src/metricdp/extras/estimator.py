@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from metricdp.data.records import Kind
     from metricdp.mechanism.snap import SnappedReports
 
-DEFAULT_OUTPUTS = 100
 # beginnings of scikit-learn's messages that name sizes and columns, and no values
 HARMLESS_BEGINNINGS = (
     "Input ",
@@ -66,7 +65,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         Records within this distance are neighbours. By default the least that joins all records, so that every pair is
         protected at its path distance.
     outputs
-        How many of the records can be reported, drawn with ``seed``; all if there are fewer. By default 100.
+        How many of the records can be reported, drawn with ``seed``; all if there are fewer, and by default.
     kind
         ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees. By default what the ``metric``
         measures, or vectors; but two columns that could be degrees are refused unless the kind is given.
@@ -203,7 +202,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             records,
             epsilon=self.epsilon,
             eta=self._reach(records),
-            outputs=_count(self.outputs, records.n),
+            outputs=None if self.outputs is None else min(self.outputs, records.n),
             metric=self.metric,
             loss=self.loss,
             seed=self.seed,
@@ -226,7 +225,3 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         tags.non_deterministic = True
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
-
-
-def _count(outputs: int | None, n: int) -> int:
-    return min(DEFAULT_OUTPUTS if outputs is None else outputs, n)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Pairs = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 CHUNK_ENTRIES = 4_000_000  # of a distance block held at one time
-CACHED_ENTRIES = 1 << 15  # of a temporary array, which then stays in a core's cache
+CACHED_ENTRIES = 1 << 18  # coordinates at one time: temporary arrays that stay in a cache
 ROWS_AT_ONCE = 1024  # records whose neighbours are searched for at one time
 PAIRS_AT_ONCE = 1 << 18
 MAX_HUGE_RECORDS = 20_000  # records that are compared one by one

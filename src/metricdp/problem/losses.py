@@ -60,7 +60,10 @@ class Losses(FrozenArrays, ABC):
 
     @abstractmethod
     def block(self, rows: Index, outputs: Index) -> NDArray[np.float64]:
-        """Return the losses of some records and outputs (numbers or slices), shape (len(rows), len(outputs))."""
+        """Return the losses of some records and outputs (numbers or slices), shape (len(rows), len(outputs)).
+
+        It may be a read-only part of a given matrix.
+        """
 
     def named(self, name: str) -> Self:
         """Return the same losses under another name."""
@@ -116,7 +119,7 @@ class DistanceLosses(Losses):
             return
         if type(self.metric) is StreetMetric and self.outputs.rows is not None:
             streets, nodes = self.metric.network(self.records)
-            if math.isfinite(streets.lengths.sum()):
+            if math.isfinite(len(streets.lengths) * float(streets.lengths.max(initial=0.0))):  # so is every path
                 _, part = connected_components(street_matrix(streets), directed=False)
                 _check_connected(part[nodes], part[nodes[self.outputs.rows]])
                 return
@@ -311,6 +314,7 @@ def distance_losses(records: Records, outputs: Outputs, metric: Metric) -> Losse
     if not isinstance(metric, FunctionMetric):
         losses.check()
         return losses
+    check_matrix_memory(losses.shape, limit=None)
     matrix = losses.block(EVERYTHING, EVERYTHING)
     _check_finite(matrix)
     return GivenLosses(matrix, losses.name)

@@ -1,7 +1,8 @@
 """How much memory a problem takes, estimated before anything large is allocated, and how much is available.
 
-The arrays of a problem and of the last step of every solve, counted in the code (``P`` pairs, ``E`` entries: records
-times outputs):
+A problem is its records and its pairs; of losses it holds how they are made (`metricdp.problem.losses`). The arrays of
+a problem, and of the last step of methods that work on whole matrices, counted in the code (``P`` pairs, ``E`` entries:
+records times outputs):
 
 - per pair, held: pairs 8 and distances 8 bytes, the adjacency both ways 24; while it is made, the tree's answer 16,
   sorted copies 24, keys 16 and the adjacency's coordinates 32 more; while closing, factors 16. The most at one time is
@@ -10,8 +11,8 @@ times outputs):
   closed matrix, whole numbers, the product that rounds them and the table, 8 each; the certificate has the table, the
   mechanism's copy and a float copy. The most at one time is 88 (`BYTES_PER_ENTRY`).
 
-What a method needs beyond that is in `metricdp.solve.memory`. Pairs are estimated from a sample of records before the
-list of pairs is made.
+What a method needs is in `metricdp.solve.memory`. Pairs are estimated from a sample of records before the list of pairs
+is made.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Sizes:
 
 
 def problem_bytes(sizes: Sizes) -> float:
-    """Return the bytes of a problem, the last repair and the certificate, which every method needs."""
-    return BYTES_PER_PAIR * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
+    """Return the bytes of making a problem, whatever its number of outputs."""
+    return BYTES_PER_PAIR * sizes.n_pairs
 
 
 def check_memory(records: Records, metric: Metric, *, eta: float, n_outputs: int, limit: float | None) -> float | None:
@@ -75,7 +76,7 @@ def check_memory(records: Records, metric: Metric, *, eta: float, n_outputs: int
     """
     if limit is not None and not limit > 0:
         raise InputError(f"memory_limit must be positive, got {limit}: give gigabytes such as 4")
-    if limit is None and records.n < RECORDS_CHECKED_FROM and records.n * n_outputs < ENTRIES_CHECKED_FROM:
+    if limit is None and records.n < RECORDS_CHECKED_FROM:
         return None
     distances = _sampled(records, metric)
     sizes = Sizes(records.n, n_outputs, _pairs(distances, records.n, eta))

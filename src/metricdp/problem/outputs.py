@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
 
-DEFAULT_OUTPUTS = 100
-
 
 @dataclass(frozen=True, eq=False)
 class Outputs(FrozenArrays):
@@ -54,10 +52,10 @@ class Outputs(FrozenArrays):
         """Make outputs from a count (drawn among the records with ``seed``), row numbers, or points.
 
         One-dimensional whole numbers are rows; a table with the records' number of columns is points. By default
-        there are 100 outputs, or one per record if there are fewer.
+        every record is an output.
         """
         if outputs is None:
-            outputs = min(DEFAULT_OUTPUTS, records.n)
+            return cls(records.coordinates, np.arange(records.n))
         if isinstance(outputs, (int, np.integer)) and not isinstance(outputs, bool):
             return cls._drawn(int(outputs), records, seed)
         refuse_masked(outputs)

@@ -44,7 +44,8 @@ class Problem(FrozenArrays):
     eta
         Records within this distance are neighbours and are protected from one another; may be infinite.
     outputs
-        A count (drawn among the records with ``seed``), row numbers, or a table of other points.
+        A count (drawn among the records with ``seed``), row numbers, or a table of other points. By default every
+        record is an output.
     loss
         ``"travel"``, ``"distance"``, a matrix of shape (N, K), or a function of the coordinates of some records (n, D)
         and some outputs (k, D) that returns their losses (n, k). By default travel for places, distance for vectors.
@@ -55,8 +56,8 @@ class Problem(FrozenArrays):
     seed
         For drawing outputs and destinations.
     memory_limit
-        Gigabytes that solving may take; a larger problem is refused before anything is allocated, and a method that
-        would need more before it begins. By default what is available now (of the machine, of the container).
+        Gigabytes that solving may take; a problem with too many pairs is refused before they are made, and a method
+        that would need more before it begins. By default what is available now (of the machine, of the container).
     """
 
     records: Records
@@ -155,9 +156,14 @@ class Problem(FrozenArrays):
         """The loss's name: ``travel``, ``distance``, ``function``, or ``given`` for a matrix without a name."""
         return self.losses.name
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether the matrices of losses and costs have been made."""
+        return "costs" in self.__dict__
+
     @cached_property
     def costs(self) -> NDArray[np.float64]:
-        """The prior-weighted losses ``p_i c_ik``: the LP's objective, shape (N, K)."""
+        """The prior-weighted losses ``p_i c_ik``: the LP's objective, shape (N, K), made when it is first asked for."""
         return self.records.prior[:, None] * self.loss
 
     def expected_loss(self, Z: NDArray[np.float64]) -> float:

@@ -150,6 +150,8 @@ class Solver(ABC):
         Names of options that only say when to give up: a checkpoint can be resumed with other ones.
     is_checkpointed
         Whether it writes to ``context.checkpoint``.
+    is_dense
+        Whether it works on whole matrices of losses and probabilities, (N, K); if not, on parts of them.
     partition
         The division of the records that it works with, if it has one; for the result.
     """
@@ -158,6 +160,7 @@ class Solver(ABC):
     options_type: ClassVar[type] = NoOptions
     limits: ClassVar[tuple[str, ...]] = ()
     is_checkpointed: ClassVar[bool] = False
+    is_dense: ClassVar[bool] = True
     partition: Partition | None = None
 
     def __init__(self, options: Any = None) -> None:
@@ -171,7 +174,7 @@ class Solver(ABC):
         return ()
 
     def bytes_beyond(self, load: Load) -> float:
-        """Return its bytes in addition to problem, last repair and certificate: at the peak, or at least."""
+        """Return its bytes in addition to the shared ones (`metricdp.solve.memory`): at the peak, or at least."""
         return 0.0
 
     def prepare(self, context: Context) -> None:  # noqa: B027  (most solvers have nothing to prepare)

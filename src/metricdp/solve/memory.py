@@ -1,7 +1,9 @@
 """How much memory each method takes, estimated before it begins, and how much it may take.
 
-Every method has the problem, the last repair and the certificate (`metricdp.problem.memory_model`): 60 bytes per pair,
-of which 40 are in use when it begins, and 88 per entry (record and output), of which 16 are. In addition:
+Every method has the problem and the pairs (`metricdp.problem.memory_model`): 60 bytes per pair, of which 40 are in use
+when it begins. Methods that work on whole matrices have losses, costs, the last repair and the certificate: 88 bytes
+per entry (record and output), of which 16 are in use when it begins; where these alone do not fit, the method is
+refused before any matrix is made. In addition:
 
 - ``interior``: a *prediction*. The factors' entries are counted in the order of elimination.
 - ``first-order``, and ``auto`` until it switches: a *prediction*. Iterations have as many edges as their budget
@@ -39,6 +41,8 @@ from metricdp.solve.solvers.firstorder.room import most_edges
 from metricdp.solve.solvers.interior.elimination import Elimination
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metricdp.metric.graph import MdpGraph
     from metricdp.problem.problem import Problem
     from metricdp.solve.contract import Solver
@@ -78,17 +82,29 @@ class Counts:
     filled: float = 0.5
 
     @classmethod
-    def of(cls, problem: Problem, *, gap: float, first_order: FirstOrderOptions, has_factors: bool = False) -> Counts:
-        """Count pairs, and paths from a few records; find an order of elimination if ``has_factors``."""
+    def of(
+        cls,
+        problem: Problem,
+        *,
+        gap: float,
+        first_order: FirstOrderOptions,
+        has_factors: bool = False,
+        has_costs: bool = True,
+    ) -> Counts:
+        """Count pairs, and paths from a few records; find an order of elimination if ``has_factors``.
+
+        Without costs, which are a whole matrix, any pair may have different cheapest outputs.
+        """
         graph = problem.graph
         if graph.n_pairs == 0:
             return cls(edges=0.0, records=1.0 / problem.n_records, pairs=0.0, torn=0.0)
+        # first of all, since matrices that are made among temporary arrays keep their memory from being returned
+        cheapest = problem.costs.argmin(axis=1) if has_costs else np.arange(problem.n_records)
         first = sampled_edges(graph, stretch_for(gap, first_order))
         edges = most_edges(first, graph.n_pairs, first_order.max_iterations)
         largest = int(np.bincount(graph.labels).argmax())
         is_inside = graph.labels[graph.pairs[:, 0]] == largest
         own = graph.pairs[is_inside]
-        cheapest = problem.costs.argmin(axis=1)
         torn = np.count_nonzero(cheapest[own[:, 0]] != cheapest[own[:, 1]])
         members = np.flatnonzero(graph.labels == largest)
         return cls(
@@ -124,25 +140,26 @@ def _reach(graph: MdpGraph, members: np.ndarray, epsilon: float) -> float:
     return float(np.count_nonzero(paths <= limit)) / (len(some) * len(members))
 
 
-def shared_bytes(sizes: Sizes) -> float:
-    """Return the bytes that every method takes: the problem, the last repair and the certificate."""
-    return SOLVING_BYTES_PER_PAIR * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
+def shared_bytes(sizes: Sizes, *, is_dense: bool = True) -> float:
+    """Return the bytes that methods share: the pairs and, on whole matrices, costs, last repair and certificate."""
+    return SOLVING_BYTES_PER_PAIR * sizes.n_pairs + (BYTES_PER_ENTRY * sizes.entries if is_dense else 0.0)
 
 
-def held_at_begin(sizes: Sizes) -> float:
-    """Return those of the shared bytes that are in use before a method begins."""
-    return HELD_BYTES_PER_PAIR * sizes.n_pairs + HELD_BYTES_PER_ENTRY * sizes.entries
+def held_at_begin(sizes: Sizes, *, has_costs: bool = True) -> float:
+    """Return those of the shared bytes that are in use before a method begins: of whole matrices, if they were made."""
+    return HELD_BYTES_PER_PAIR * sizes.n_pairs + (HELD_BYTES_PER_ENTRY * sizes.entries if has_costs else 0.0)
 
 
 def method_bytes(solver: Solver, sizes: Sizes, counts: Counts) -> float:
     """Return the bytes of a method, with the problem and without the program itself: at its peak, or at least."""
-    return shared_bytes(sizes) + solver.bytes_beyond(counts.load(sizes))
+    return shared_bytes(sizes, is_dense=solver.is_dense) + solver.bytes_beyond(counts.load(sizes))
 
 
-def cap_bytes(problem: Problem) -> float:
+def cap_bytes(problem: Problem, *, is_dense: bool = True) -> float:
     """Return the bytes that this process may hold while solvers run: the last repair needs the rest."""
-    sizes = Sizes(problem.n_records, problem.n_outputs, problem.graph.n_pairs)
-    return most_bytes(problem.memory_limit) - (ENDING_BYTES + shared_bytes(sizes) - held_at_begin(sizes))
+    sizes = _sizes(problem)
+    rest = shared_bytes(sizes, is_dense=is_dense) - held_at_begin(sizes, has_costs=is_dense)
+    return most_bytes(problem.memory_limit) - (ENDING_BYTES + rest)
 
 
 def check_method_memory(problem: Problem, solver: Solver, *, gap: float) -> None:
@@ -155,27 +172,44 @@ def check_method_memory(problem: Problem, solver: Solver, *, gap: float) -> None
 
 def expected_peak(problem: Problem, solver: Solver, *, gap: float) -> float:
     """Return the bytes that this process will hold at the peak of a method, or at least; refuse what would not fit."""
-    graph = problem.graph
-    sizes = Sizes(problem.n_records, problem.n_outputs, graph.n_pairs)
     options = solver.options if isinstance(solver.options, FirstOrderOptions) else FirstOrderOptions()
-    counts = Counts.of(problem, gap=gap, first_order=options, has_factors=solver.name == "interior")
-    there = held_at_begin(sizes)
 
-    def more_bytes(one: Sizes, method: Solver = solver) -> float:
-        return MORE_KERNELS_BYTES + max(method_bytes(method, one, counts) - there, 0.0)
+    def counts(*, has_costs: bool) -> Counts:
+        has_factors = solver.name == "interior" and has_costs
+        return Counts.of(problem, gap=gap, first_order=options, has_factors=has_factors, has_costs=has_costs)
+
+    if solver.is_dense:  # what all such methods share must fit before costs are made
+        _fitting(problem, solver, shared_bytes, lambda: counts(has_costs=False))
+    known = counts(has_costs=solver.is_dense)
+    return _fitting(problem, solver, lambda one: method_bytes(solver, one, known), lambda: known)
+
+
+def _fitting(problem: Problem, solver: Solver, peak: Callable[[Sizes], float], counts: Callable[[], Counts]) -> float:
+    """Return the bytes of this process if the method's ``peak`` fits; if not, raise an error that says what would."""
+    graph, sizes = problem.graph, _sizes(problem)
+    there = held_at_begin(sizes, has_costs=problem.has_costs)
+
+    def more_bytes(bytes_in_all: float) -> float:
+        return MORE_KERNELS_BYTES + max(bytes_in_all - there, 0.0)
 
     def others(room: float) -> list[str]:
-        return [name for name in methods() if name != solver.name and more_bytes(sizes, solver_for(name)) <= room]
+        known = counts()
+        rest = [solver_for(name) for name in methods() if name != solver.name]
+        return [other.name for other in rest if more_bytes(method_bytes(other, sizes, known)) <= room]
 
     def eta_for(pairs: float) -> float | None:
         return float(np.partition(graph.distances, int(pairs) - 1)[int(pairs) - 1]) if pairs >= 1 else None
 
     return refuse_if_too_large(
         sizes,
-        more_bytes,
+        lambda one: more_bytes(peak(one)),
         eta=problem.eta,
         limit=problem.memory_limit,
         eta_for=eta_for,
         method=solver.name,
         others=others,
     )
+
+
+def _sizes(problem: Problem) -> Sizes:
+    return Sizes(problem.n_records, problem.n_outputs, problem.graph.n_pairs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,19 +23,36 @@ class Merged:
 
     group: NDArray[np.int64]
     graph: MdpGraph
-    costs: NDArray[np.float64]
-    cost_roundings: int
-    epsilon: float
+    problem: Problem
 
     @classmethod
     def of(cls, problem: Problem) -> Merged:
         """Merge the records of ``problem``."""
-        group, graph = problem.graph.merged()
-        if graph.n == problem.n_records:
-            return cls(group, graph, problem.costs, 2, problem.epsilon)
-        costs = np.zeros((graph.n, problem.n_outputs))
-        np.add.at(costs, group, problem.costs)
-        return cls(group, graph, costs, 1 + int(np.bincount(group).max()), problem.epsilon)
+        return cls(*problem.graph.merged(), problem)
+
+    @property
+    def epsilon(self) -> float:
+        """The budget."""
+        return self.problem.epsilon
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no two records had to be merged."""
+        return self.graph.n == self.problem.n_records
+
+    @cached_property
+    def costs(self) -> NDArray[np.float64]:
+        """The sums of the costs of each group's records, made when they are first asked for."""
+        if self.is_same:
+            return self.problem.costs
+        costs = np.zeros((self.graph.n, self.problem.n_outputs))
+        np.add.at(costs, self.group, self.problem.costs)
+        return costs
+
+    @cached_property
+    def cost_roundings(self) -> int:
+        """How many roundings each cost may carry."""
+        return 2 if self.is_same else 1 + int(np.bincount(self.group).max())
 
     @property
     def first(self) -> NDArray[np.int64]:

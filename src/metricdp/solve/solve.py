@@ -108,10 +108,10 @@ def solve(
     trace, stop = Trace(listener), Stop(time_limit)
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew, ExitStack() as stack:
+        check_method_memory(problem, solver, gap=gap)
         merged = Merged.of(problem)
         first = _first_matrix(start, problem, merged)
-        check_method_memory(problem, solver, gap=gap)
-        stop.most_bytes = cap_bytes(problem)
+        stop.most_bytes = cap_bytes(problem, is_dense=solver.is_dense)
         ending = Ending() if time_limit is None else Ending.estimated(problem)
         stop.keep_back(ending.kept_back(stop.time_limit))
         context = Context(gap, crew, trace, stop, Division(problem, merged, stop))
@@ -174,8 +174,8 @@ def _first_matrix(
         )
     except (TypeError, ValueError):
         raise InputError("start must be a mechanism or a matrix of numbers") from None
-    if Z.shape != problem.costs.shape:
-        raise InputError(f"start must have shape {problem.costs.shape}, got {Z.shape}: solve the same problem again")
+    if Z.shape != problem.losses.shape:
+        raise InputError(f"start must have shape {problem.losses.shape}, got {Z.shape}: solve the same problem again")
     if not (np.isfinite(Z).all() and (Z >= 0.0).all()):
         raise InputError("start must hold probabilities: finite numbers, none below 0")
     return Z[merged.first]
