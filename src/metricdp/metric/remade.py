@@ -30,7 +30,9 @@ def remade(records: Records, eta: float, metric: CoordinateMetric, *, margin: in
     for found, below in metric.within_in_parts(records, eta, margin=margin):
         count += len(found)
         if count > most:
-            raise InputError(f"more than {most:,} pairs of records are within eta = {eta:g}")
+            raise InputError(
+                f"more than {most:,} pairs of records are within eta = {eta:g}: so many must be in the file"
+            )
         pairs.append(found.astype(np.int32))
         distances.append(below)
     return MdpGraph(records.n, *sorted_pairs(np.concatenate(pairs), np.concatenate(distances), eta))
