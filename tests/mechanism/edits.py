@@ -336,11 +336,10 @@ SPARSE_EDITS = [value for name, value in sorted(globals().items()) if name.start
 EDITS = SPARSE_EDITS + [value for name, value in sorted(globals().items()) if name.startswith("edit_")]
 
 
-def attack(folder, count, *, seed=0, rounding=ROUNDING_OF_DISTANCES):
-    """Edit ``count`` files; the number loaded and refused by each kind of edit, and what is violated by which."""
+def edited_files(folder, count, *, seed=0):
+    """Yield ``count`` files that were edited and sealed again: the edits, the metadata, and the path."""
     rng = np.random.default_rng(seed)
     originals, path = honest_files(folder), folder / "edited.mdp"
-    seen, found = Counter(), []
     for number in range(count):
         chosen = [EDITS[number % len(EDITS)]]
         chosen += [EDITS[rng.integers(len(EDITS))] for _ in range(int(rng.choice([0, 0, 1, 2])))]
@@ -354,16 +353,23 @@ def attack(folder, count, *, seed=0, rounding=ROUNDING_OF_DISTANCES):
             for edit in sorted(chosen, key=lambda edit: edit is edit_shape):
                 edit(rng, metadata, tensors)
         pack(path, metadata, tensors)
+        yield [edit.__name__ for edit in chosen], metadata, path
+
+
+def attack(folder, count, *, seed=0, rounding=ROUNDING_OF_DISTANCES):
+    """Edit ``count`` files; the number loaded and refused by each kind of edit, and what is violated by which."""
+    seen, found = Counter(), []
+    for number, (names, metadata, path) in enumerate(edited_files(folder, count, seed=seed)):
         try:
             mechanism = mdp.load(path)
         except (mdp.FileFormatError, mdp.CertificationError):
-            seen[chosen[0].__name__, "refused"] += 1
+            seen[names[0], "refused"] += 1
             continue
-        seen[chosen[0].__name__, "loaded"] += 1
+        seen[names[0], "loaded"] += 1
         claim = (float.fromhex(metadata["epsilon"]), float.fromhex(metadata["eta"]), metadata["metric"])
         if (mechanism.epsilon, mechanism.eta, mechanism.metric) != claim:
-            found.append((number, chosen, "another claim than the file's"))
+            found.append((number, names, "another claim than the file's"))
         fault = violation(mechanism, rounding=rounding.get(mechanism.metric, 0.0))
         if fault:
-            found.append((number, [edit.__name__ for edit in chosen], fault))
+            found.append((number, names, fault))
     return seen, found

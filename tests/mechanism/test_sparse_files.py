@@ -22,6 +22,7 @@ from tests.mechanism.damage import (
     split,
     unpacked,
 )
+from tests.mechanism.test_files import check_fuzzed
 
 import metricdp as mdp
 from metricdp.mechanism import stored_losses
@@ -81,6 +82,19 @@ def test_what_still_holds_is_read(name, honest, tmp_path):
 
 def test_put_together_by_hand_it_is_still_honest(honest, tmp_path):
     assert loaded(tmp_path, packed(*unpacked(honest))).certificate.privacy.certified
+
+
+@pytest.mark.parametrize("kind", ["grid", "matrix"])
+def test_fuzzed_files(kind, tmp_path):
+    """Bytes changed, cut, inserted and repeated: refused, or what loads is certified and has all its pairs."""
+    sparse(problems()[kind]).save(tmp_path / "m.mdp")
+    check_fuzzed(tmp_path / "m.mdp", 500, seed=2)
+
+
+def test_every_truncation_is_refused(honest, tmp_path):
+    for length in range(0, len(honest), 11):
+        with pytest.raises(mdp.FileFormatError):
+            loaded(tmp_path, honest[:length])
 
 
 # what comes back

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.mechanism.edits import edited_files
 from tests.mechanism.independent import distance_bounds, exp_bounds
 from tools.make_vectors import canonical, distances, drawn, enclosures
 
@@ -114,6 +115,21 @@ def test_verdicts(one, reader, tmp_path):
     (tmp_path / "m.mdp").write_bytes(data)
     assert verdict_of_library(tmp_path / "m.mdp") == one["accepted"]
     assert verdict_of_reader(reader, data) == one["accepted"]
+
+
+def test_edited_files_get_the_same_verdict(reader, tmp_path):
+    """Edits by one unit, one ulp and coarse ones, sealed again: both readers agree on every one."""
+    answers = []
+    for names, _, path in edited_files(tmp_path, 500, seed=7):
+        answers.append(verdict_of_library(path))
+        assert verdict_of_reader(reader, path.read_bytes()) == answers[-1], names
+    assert 50 < sum(answers) < 450
+
+
+@pytest.mark.slow
+def test_many_edited_files_get_the_same_verdict(reader, tmp_path):
+    for names, _, path in edited_files(tmp_path, 20_000, seed=8):
+        assert verdict_of_reader(reader, path.read_bytes()) == verdict_of_library(path), names
 
 
 def taylor(epsilon, distance):
