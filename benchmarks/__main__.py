@@ -34,6 +34,7 @@ OTHERS = (
     "memory",
     "privacy_rates",
     "scaling",
+    "sparse_rates",
     "startup",
 )
 NAMES = (*REGISTERED, *OTHERS)

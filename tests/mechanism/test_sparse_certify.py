@@ -17,6 +17,7 @@ import metricdp as mdp
 from metricdp.mechanism import certify_sparse
 from metricdp.mechanism.certify import check_privacy
 from metricdp.mechanism.certify_sparse import check_sparse_privacy
+from metricdp.mechanism.exact import Worst, exp_enclosure
 from metricdp.mechanism.sparse import SparseTable
 
 PAIR = np.array([[0, 1]], dtype=np.int32)
@@ -191,11 +192,47 @@ def test_the_result_depends_on_neither_threads_nor_blocks_nor_buffers(monkeypatc
             assert without_seconds(check_privacy(table, pairs, distances, epsilon)) == expected
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_broken_pair_is_found_wherever_it_is(monkeypatch, at_once, place):
+    """Four records in a line, of which two neighbours are too far apart, both ways round."""
+    monkeypatch.setattr(certify_sparse, "PAIRS_AT_ONCE", at_once)
+    pairs = np.array([[0, 1], [1, 2], [2, 3]], dtype=np.int32)
+    for is_turned in (False, True):
+        is_high = [(r > place) != is_turned for r in range(4)]
+        plain = filled_up(Plain([{1: 1, 3: 4000 if high else 1000} for high in is_high], [0, 0, 1, 0], [10] * 4))
+        check = check_privacy(plain.build(), pairs, np.array([1.0, 1.1, 1.2]), 1.0)
+        i, j = pairs[place] if is_turned else pairs[place][::-1]
+        assert not check.certified
+        assert check.worst == Worst(i, j, 3, 1.0 + place / 10)
+        assert check.fault.startswith(
+            f"records {i} and {j} at distance {1.0 + place / 10}: output 3 has weight 4000 for"
+        )
+        assert check.tightest_epsilon == pytest.approx(math.log(4) / (1.0 + place / 10), rel=1e-12)
+        assert check_privacy(plain.build(), pairs, np.array([1.0, 1.1, 1.2]), 1.4).certified
+
+
 def test_counts_are_those_of_the_merged_lists():
     """Three outputs in either list, both ways, and the rest of the background once, both ways."""
     plain = filled_up(Plain([{1: 5}, {2: 6}], [1, 1, 1, 1], [10, 10]))
     check = check_two(plain, 3.0)
     assert (check.certified, check.n_cleared_by_filter, check.n_decided_exactly) == (True, 8, 0)
+    assert (check.fault, check.epsilon) == ("", 1.0)
+    assert 0.0 <= check.seconds < 60.0
+
+
+def test_a_table_at_its_limit_is_decided_by_whole_numbers_and_is_never_above_its_budget():
+    """The limit of 2^55 at exponent 1, to one unit: one comparison of four needs whole numbers."""
+    limit = exp_enclosure(1.0, 1.0) * 2**55 >> 96
+    plain = filled_up(Plain([{1: limit}, {1: 2**55}], [1, 0], [1, 1]))
+    check = check_two(plain, 1.0)
+    assert (check.certified, check.n_decided_exactly, check.n_cleared_by_filter) == (True, 1, 3)
+    assert check.tightest_epsilon == 1.0
+    plain.local[0][1] += 1
+    plain.local[0][0] -= 1
+    check = check_two(plain, 1.0)
+    assert (check.certified, check.n_decided_exactly, check.n_cleared_by_filter) == (False, 1, 3)
+    assert 1.0 < check.tightest_epsilon < 1.0 + 1e-11
 
 
 @pytest.mark.parametrize(

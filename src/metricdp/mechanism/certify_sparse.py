@@ -207,9 +207,10 @@ def _merge(  # noqa: PLR0917
     found = compared = 0
     for p in range(begin, len(pairs)):
         i, j = pairs[p, 0], pairs[p, 1]
-        a, b = lists.indptr[i], lists.indptr[j]
-        if found + (lists.indptr[i + 1] - a) + (lists.indptr[j + 1] - b) + 1 > len(doubts.place):
+        n_most = lists.indptr[i + 1] - lists.indptr[i] + lists.indptr[j + 1] - lists.indptr[j] + 1
+        if found + n_most > len(doubts.place):
             return p, found, compared
+        a, b = np.uint64(lists.indptr[i]), np.uint64(lists.indptr[j])
         limit = factors[p] / (1.0 + FLOAT_GUARD)
         largest, where, is_from_second, is_equal, n_shared = 1.0, OUTSIDE, False, True, 0
         k = 0
@@ -243,34 +244,35 @@ def _next(  # noqa: PLR0917
     ``n_shared`` and those counted here are all outputs with a positive background, and b is moved beyond the end.
     After that there is `NOTHING`.
     """
-    end_a, end_b = lists.indptr[i + 1], lists.indptr[j + 1]
+    columns, weights, background = lists.columns, lists.weights, lists.background
+    end_a, end_b = np.uint64(lists.indptr[i + 1]), np.uint64(lists.indptr[j + 1])
     scale_i, scale_j = lists.scale[i], lists.scale[j]
-    none = np.uint64(0)
+    none, one = np.uint64(0), np.uint64(1)  # unsigned throughout: places that may be negative cost a test each
     n, shared, differs = 0, 0, none
     while a < end_a and b < end_b:
         # no branch: which list is next is as good as random
-        column_a, column_b = lists.columns[a], lists.columns[b]
-        is_a, is_b, k = column_a <= column_b, column_b <= column_a, min(column_a, column_b)
-        common = lists.background[k]
-        x = scale_i * common + lists.weights[a] * np.uint64(is_a)
-        y = scale_j * common + lists.weights[b] * np.uint64(is_b)
-        a, b, n, shared = a + np.int64(is_a), b + np.int64(is_b), n + 1, shared + (common > none)
+        column_a, column_b = np.uint32(columns[a]), np.uint32(columns[b])
+        is_a, is_b, k = np.uint64(column_a <= column_b), np.uint64(column_b <= column_a), min(column_a, column_b)
+        common = background[k]
+        x = scale_i * common + weights[a] * is_a
+        y = scale_j * common + weights[b] * is_b
+        a, b, n, shared = a + is_a, b + is_b, n + 1, shared + (common > none)
         differs |= x ^ y
         if not float(max(x, y)) <= most * float(min(x, y)):
             return np.int64(k), x, y, a, b, n, shared, differs == none
     # one list has ended
-    is_a = a < end_a
-    place, end = (a, end_a) if is_a else (b, end_b)
+    is_first = a < end_a
+    place, end = (a, end_a) if is_first else (b, end_b)
     while place < end:
-        k, weight = lists.columns[place], lists.weights[place]
-        common = lists.background[k]
-        x, y = scale_i * common + weight * np.uint64(is_a), scale_j * common + weight * np.uint64(not is_a)
-        place, n, shared = place + 1, n + 1, shared + (common > none)
+        k, weight = columns[place], weights[place]
+        common = background[np.uint32(k)]
+        x, y = scale_i * common + weight * np.uint64(is_first), scale_j * common + weight * np.uint64(not is_first)
+        place, n, shared = place + one, n + 1, shared + (common > none)
         differs |= x ^ y
         if not float(max(x, y)) <= most * float(min(x, y)):
-            a, b = (place, b) if is_a else (a, place)
+            a, b = (place, b) if is_first else (a, place)
             return np.int64(k), x, y, a, b, n, shared, differs == none
     if b <= end_b and n_shared + shared < lists.n_shared:
         is_same = (differs | (scale_i ^ scale_j)) == none
-        return np.int64(OUTSIDE), scale_i, scale_j, end_a, end_b + 1, n + 1, shared, is_same
-    return np.int64(NOTHING), none, none, end_a, end_b + 1, n, shared, differs == none
+        return np.int64(OUTSIDE), scale_i, scale_j, end_a, end_b + one, n + 1, shared, is_same
+    return np.int64(NOTHING), none, none, end_a, end_b + one, n, shared, differs == none
