@@ -170,7 +170,7 @@ def edit_budget(rng, metadata, tensors):
 def edit_eta_to_a_distance(rng, metadata, tensors):
     """Pairs at exactly eta, or one step beyond."""
     points = tensors["records"]
-    if metadata["metric"] in CoordinateMetric.NAMES and len(points) > 1 and points.ndim == 2:
+    if metadata["metric"] in CoordinateMetric.NAMES and len(points) > 1 and points.shape[1:] == (2,):
         i, j = rng.choice(len(points), 2, replace=False)
         with np.errstate(all="ignore"):
             far = float(CoordinateMetric(metadata["metric"]).elementwise(points[i], points[j]))
@@ -305,11 +305,11 @@ def sparse_edit_scale(rng, metadata, tensors):
 def sparse_edit_to_the_limit(rng, metadata, tensors):
     """A scale as different as the distance to a neighbour allows, or one unit more."""
     epsilon, points = float.fromhex(metadata["epsilon"]), tensors["records"]
-    if metadata["metric"] not in CoordinateMetric.NAMES or not 0 < epsilon < 10:
+    if metadata["metric"] not in CoordinateMetric.NAMES or not 0 < epsilon < 10 or points.shape[1:] != (2,):
         return
     i, j = rng.choice(len(points), 2, replace=False)
     with np.errstate(all="ignore"):
-        far = float(CoordinateMetric(metadata["metric"]).elementwise(points[i], points[j])) if points.ndim == 2 else 0.0
+        far = float(CoordinateMetric(metadata["metric"]).elementwise(points[i], points[j]))
     if 0 < far < 2 / epsilon:
         far = ulps(far, int(rng.integers(-8, 9)))
         limit = exp_enclosure(epsilon, far) * int(tensors["scale"][j]) >> ENCLOSURE_BITS

@@ -64,19 +64,16 @@ def _sparse_fits(shapes: Shapes) -> bool:
 def _parts_fit(shapes: Shapes, n: int, K: int) -> bool:
     """Return whether what both formats have fits ``n`` records and ``K`` outputs."""
     D = shapes["records"][1]
-    P = shapes.get("pairs", (0, 2))[0]
     return (
         n > 0
         and K > 0
         and D > 0
-        and shapes.get("pairs", (P, 2)) == (P, 2)
-        and shapes.get("distances", (P,)) == (P,)
         and shapes["records"] == (n, D)
         and shapes["prior"] == (n,)
+        and shapes.get("pairs", (0, 2)) == (*shapes.get("distances", (0,)), 2)
         and shapes.get("outputs", (K,)) in ((K,), (K, D))
         and shapes.get("losses", (n, K)) == (n, K)
-        and shapes.get("travel", (n, 1))[0] == n
-        and shapes.get("travel", (n, 1))[1] > 0
+        and ("travel" not in shapes or (shapes["travel"][0] == n and shapes["travel"][1] > 0))
     )
 
 
