@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from metricdp.cli import main
-from metricdp.mechanism.files import metadata_hash, tensor_hash
+from metricdp.mechanism.container import metadata_hash, tensor_hash
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -32,7 +32,7 @@ def rounded(value: Fraction, *, up: bool) -> Fraction:
 
 def is_private(table, pairs, distances, epsilon) -> bool:
     """Check epsilon-mDP of integer weights; an entry within 2^-90 of the bound counts as broken on neither side."""
-    rows = [[int(v) for v in row] for row in table]
+    rows = weights_of(table)
     for row in rows:
         if sum(row) != 2**63 or min(row) < 0:
             return False
@@ -101,6 +101,18 @@ def arctangent_of_inverse(n: int) -> Fraction:
 PI = decimal(16 * arctangent_of_inverse(5) - 4 * arctangent_of_inverse(239))  # Machin
 
 
+def weights_of(table) -> list[list[int]]:
+    """The weights of a table, dense or sparse, as plain whole numbers."""
+    if not hasattr(table, "indptr"):
+        return [[int(v) for v in row] for row in table]
+    background, starts = table.background.tolist(), table.indptr.tolist()
+    rows = [[scale * b for b in background] for scale in table.scale.tolist()]
+    for row, begin, end in zip(rows, starts, starts[1:], strict=False):
+        for column, weight in zip(table.columns[begin:end].tolist(), table.weights[begin:end].tolist(), strict=True):
+            row[column] += weight
+    return rows
+
+
 def violation(mechanism, *, rounding: float = 0.0) -> str:
     """What a mechanism claims and does not hold; empty if it holds.
 
@@ -108,7 +120,7 @@ def violation(mechanism, *, rounding: float = 0.0) -> str:
     (longer by a relative ``rounding``), and rows sum to 2^63. Metrics that do not follow from coordinates are judged by
     the stored pairs.
     """
-    rows = [[int(v) for v in row] for row in mechanism.table]
+    rows = weights_of(mechanism.table)
     if any(sum(row) != 2**63 or min(row) < 0 for row in rows):
         return "a row does not sum to 2^63"
     if mechanism.metric in ("euclidean", "manhattan", "haversine"):

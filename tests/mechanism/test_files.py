@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from tests.conftest import DATASETS, small_problem
+from tests.mechanism.damage import packed, unpacked
 from tests.mechanism.independent import is_private
 from tests.metric.precise import true_distance
 
 import metricdp as mdp
-from metricdp.mechanism.files import metadata_hash, tensor_hash
 
 
 @pytest.fixture(scope="module")
@@ -33,36 +33,12 @@ def path(mechanism, tmp_path):
 
 
 def unpack(path):
-    data = path.read_bytes()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8 : 8 + length])
-    body = data[8 + length :]
-    metadata = header.pop("__metadata__")
-    types = {"U64": "<u8", "I32": "<i4", "F64": "<f8"}
-    tensors = {
-        name: np.frombuffer(body[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"]).copy()
-        for name, entry in header.items()
-    }
-    return metadata, tensors
+    return unpacked(path.read_bytes())
 
 
 def pack(path, metadata, tensors, *, seal=True):
     """Write a file by hand, hashes put right unless told otherwise: an editor who knows the format."""
-    if seal:
-        metadata = {**metadata, "sha256": tensor_hash(tensors)}
-        metadata["metadata_sha256"] = metadata_hash(metadata)
-    names = {np.dtype("<u8"): "U64", np.dtype("<i4"): "I32", np.dtype("<f8"): "F64", np.dtype("<f4"): "F32"}
-    header, body = {"__metadata__": metadata}, b""
-    for name, value in tensors.items():
-        raw = value.tobytes()
-        header[name] = {
-            "dtype": names[value.dtype],
-            "shape": list(value.shape),
-            "data_offsets": [len(body), len(body) + len(raw)],
-        }
-        body += raw
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    path.write_bytes(packed(metadata, tensors, seal=seal))
 
 
 def refused(path) -> str:

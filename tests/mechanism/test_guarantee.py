@@ -16,7 +16,7 @@ import pytest
 
 import metricdp as mdp
 from metricdp.mechanism.certify import TOTAL
-from metricdp.mechanism.files import metadata_hash, tensor_hash
+from metricdp.mechanism.container import metadata_hash, tensor_hash
 
 
 def made(records, *, epsilon=1.0, eta=1.5, outputs=3, **how):

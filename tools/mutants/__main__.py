@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "metricdp"
-FILES = ("mechanism/*.py", "budget/*.py", "solve/bounds.py", "data/readers/*.py")
+FILES = ("mechanism/*.py", "metric/remade.py", "budget/*.py", "solve/bounds.py", "data/readers/*.py")
 TESTS = (
     "tests/mechanism",
+    "tests/metric/test_remade.py",
     "tests/budget",
     "tests/apply/test_perturb_ledger.py",
     "tests/data",

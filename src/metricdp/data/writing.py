@@ -38,7 +38,7 @@ class Target:
     def __init__(self, path: str | Path, stream: IO[bytes]) -> None:
         self.path, self._stream = path, stream
 
-    def write(self, data: str | bytes) -> None:
+    def write(self, data: str | bytes | memoryview) -> None:
         """Write bytes, or a text as UTF-8."""
         with _explained(self.path):
             self._stream.write(data.encode() if isinstance(data, str) else data)

@@ -147,13 +147,24 @@ class CoordinateMetric(Metric):
         The result of `pairs_within` on any machine contains them all. Each part is a sample of all records, so that a
         search for a missing pair ends early.
         """
+        for found, _ in self.within_in_parts(records, eta, margin=CHECKED_MARGIN):
+            yield found
+
+    def within_in_parts(
+        self, records: Records, eta: float, *, margin: int
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """Yield the pairs i < j whose distance, rounded down by ``margin``, is within ``eta``, and these distances.
+
+        In parts of bounded size and no order.
+        """
         self.check_fits(records)
         points, block = records.coordinates, max(1, CHUNK_ENTRIES // records.dimension)
         for found in self._near_in_parts(points, eta):
             for start in range(0, len(found), block):
                 part = found[start : start + block]
-                below = self.rounded_down(points[part[:, 0]], points[part[:, 1]], margin=CHECKED_MARGIN)
-                yield part[below <= eta]
+                below = self.rounded_down(points[part[:, 0]], points[part[:, 1]], margin=margin)
+                is_within = below <= eta
+                yield part[is_within], below[is_within]
 
     def _near_in_parts(self, points: NDArray[np.float64], eta: float) -> Iterator[NDArray[np.int64]]:
         """Yield all pairs i < j within a hair more than ``eta``, `PAIRS_AT_ONCE` (or one record's) at a time."""

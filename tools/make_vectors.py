@@ -1,0 +1,185 @@
+"""Make the test vectors for readers of mechanism files: ``python -m tools.make_vectors``.
+
+They are for programs in any language, so they are committed, and changed only when the format gets a new version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+from tests.mechanism.damage import damaged, grid_problem, harmless, sparse, split, unpacked
+
+import metricdp as mdp
+from metricdp.mechanism import container
+from metricdp.mechanism.exact import exp_enclosure
+from metricdp.mechanism.sample import cumulative, draw
+from metricdp.mechanism.sample_sparse import output_of
+from metricdp.mechanism.sparse import SparseTable
+from metricdp.metric.distances import CoordinateMetric
+
+FOLDER = Path(__file__).parents[1] / "tests" / "mechanism" / "vectors"
+CREATED = "2026-01-01T00:00:00+00:00"
+TOTAL = 1 << 63
+
+
+def mechanisms() -> dict[str, mdp.Mechanism]:
+    """Return small mechanisms of both formats and all kinds of metrics."""
+    city, corner = (
+        mdp.data.road("gothenburg", n=8, seed=3),
+        mdp.Records([[0.1, 0.2], [0.4, 0.6], [0.9, 0.3], [0.7, 0.7]], kind="vectors"),
+    )
+    line = np.abs(np.arange(5.0)[:, None] - np.arange(5.0))
+    dateline = mdp.Records([[10.0, 179.99], [10.0, -179.99], [10.01, 180.0], [10.0, -180.0], [90.0, 0.0]])
+    points = [[57.7, 11.9], [57.6, 12.0], [57.71, 11.98]]
+    two = mdp.Records([[0.0], [1.0]], kind="vectors", name="two", ids=["left", "right"])
+    return {
+        "two-sparse": _two(mdp.Problem(two, epsilon=1.0, eta=1.0, outputs=[0, 1], loss="distance")),
+        "dense-grid": mdp.exponential(mdp.Problem(mdp.data.grid(2, 3), epsilon=1.0, eta=1.0, outputs=4)),
+        "dense-city": mdp.exponential(mdp.Problem(city, epsilon=0.7, eta=5.0, outputs=points, loss="distance")),
+        "dense-matrix": mdp.exponential(
+            mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=3, metric=line, loss=line[:, :3])
+        ),
+        "sparse-grid": sparse(grid_problem()),
+        "sparse-city": sparse(mdp.Problem(city, epsilon=0.7, eta=5.0, outputs=np.arange(8))),
+        "sparse-dateline": sparse(mdp.Problem(dateline, epsilon=0.5, eta=3.0, outputs=np.arange(5), loss="distance")),
+        "sparse-manhattan": sparse(
+            mdp.Problem(corner, epsilon=2.0, eta=np.inf, outputs=[3, 1, 0], metric="manhattan", loss=np.ones((4, 3)))
+        ),
+        "sparse-points": sparse(
+            mdp.Problem(corner, epsilon=2.0, eta=1.0, outputs=[[0.5, 0.5], [0.0, 1.0]], loss="distance")
+        ),
+        "sparse-matrix": sparse(
+            mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=np.arange(5), metric=line, loss=line)
+        ),
+    }  # fmt: skip
+
+
+def _two(problem: mdp.Problem) -> mdp.Mechanism:
+    """Return the worked example of docs/file-format.md: 5/8 for the truth, 3/8 for the other place."""
+    eighth = TOTAL // 8
+    parts = ([0, 1, 2], np.int64), ([0, 1], np.int32), ([2 * eighth] * 2, np.uint64), ([3 * eighth] * 2, np.uint64)
+    arrays = [np.array(values, dtype=kind) for values, kind in (*parts, ([1, 1], np.uint64))]
+    return mdp.Mechanism.of(problem, SparseTable(*arrays))
+
+
+def drawn(mechanism: mdp.Mechanism, row: int, number: int) -> int:
+    """Return the output that the library draws for a number below 2^63."""
+    if isinstance(mechanism.table, SparseTable):
+        return output_of(mechanism.table, row, number)
+    steps = cumulative(mechanism.table)
+    return int(draw(steps, np.array([row]), bits=lambda _: np.array([number], dtype=np.uint64))[0])
+
+
+def numbers_for(mechanism: mdp.Mechanism, row: int) -> list[int]:
+    """Return numbers at the edges of outputs and between them."""
+    table = mechanism.table
+    edges = [0, TOTAL]
+    if isinstance(table, SparseTable):
+        own = table.weights[table.indptr[row] : table.indptr[row + 1]]
+        edges += np.cumsum(own, dtype=np.uint64).tolist()
+        total, scale = int(own.sum()), int(table.scale[row])
+        edges += [total + scale * int(v) for v in np.cumsum(table.background, dtype=np.uint64)]
+    else:
+        edges += np.cumsum(table[row], dtype=np.uint64).tolist()
+    some = np.random.default_rng(row).integers(0, TOTAL, size=3, dtype=np.uint64).tolist()
+    return sorted({v for edge in edges for v in (edge - 1, edge, edge + 1) if 0 <= v < TOTAL} | set(some))
+
+
+def canonical(data: bytes) -> dict[str, str]:
+    """Return the bytes under each hash in hexadecimal digits, and the hashes."""
+    header, body = split(data)
+    metadata = header.pop("__metadata__")
+    types = {"U64": "<u8", "I64": "<i8", "I32": "<i4", "F64": "<f8"}
+    raw = b""
+    for name in sorted(header):
+        entry = header[name]
+        raw += f"{name} {types[entry['dtype']]} {tuple(entry['shape'])}\n".encode()
+        raw += body[slice(*entry["data_offsets"])]
+    rest = {key: value for key, value in metadata.items() if key != "metadata_sha256"}
+    text = json.dumps(rest, sort_keys=True).encode()
+    found = {"tensors": raw.hex(), "metadata": text.hex()}
+    hashes = {"sha256": hashlib.sha256(raw).hexdigest(), "metadata_sha256": hashlib.sha256(text).hexdigest()}
+    if any(metadata[key] != value for key, value in hashes.items()):
+        raise ValueError("the hashes of the file are not those of this program")
+    return found | hashes
+
+
+def enclosures() -> list[dict[str, str]]:
+    """Return exponents and the largest whole number that a reader may take for the factor."""
+    found = []
+    for epsilon, distance in (
+        (1.0, 1.0),
+        (10.0, 0.3),
+        (0.1, 0.1),
+        (7.0, 6.0),
+        (1.0, 0.0),
+        (1e-300, 1e-300),
+        (2.0, 2.0**-60),
+    ):
+        below = exp_enclosure(epsilon, distance)
+        found.append({"epsilon": epsilon.hex(), "distance": distance.hex(), "from": str(below), "to": str(below + 2)})
+    return found
+
+
+def distances() -> list[dict[str, object]]:
+    """Return points, what a writer stores for their distance, and what a reader may take at most."""
+    pairs = [
+        ("haversine", [57.7, 11.97], [57.71, 11.98]), ("haversine", [0.0, -180.0], [0.0, 180.0]),
+        ("haversine", [90.0, 0.0], [90.0, 77.0]), ("haversine", [10.0, 10.0], [-10.0, -170.0]),
+        ("haversine", [10.0, 10.0], [-10.0, -169.9]), ("haversine", [57.7, 11.97], [57.7, 11.970000000000001]),
+        ("euclidean", [0.0, 0.0], [3.0, 4.0]), ("euclidean", [0.0, 0.0], [1.0, 1.0]),
+        ("euclidean", [0.1, 0.2], [0.4, 0.6]),
+        ("euclidean", [0.0], [67108863.0]), ("euclidean", [0.0], [67108865.0]),
+        ("euclidean", [0.5, 1e10], [0.75, 1e10]),
+        ("manhattan", [0.5, -1.0], [-0.5, 1.0]), ("manhattan", [0.1], [0.3]), ("manhattan", [1e16], [1e16 + 4]),
+    ]  # fmt: skip
+    found = []
+    for metric, a, b in pairs:
+        measure = CoordinateMetric(metric)
+        first, second = (np.array([point]) for point in (a, b))
+        stored, checked = (float(measure.rounded_down(first, second, margin=margin)[0]) for margin in (4, 1))
+        found.append({"metric": metric, "a": a, "b": b, "stored": stored.hex(), "reader": checked.hex()})
+    return found
+
+
+def main() -> None:
+    """Write the vectors."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    draws, hashes = [], {}
+    for name, mechanism in mechanisms().items():
+        path = FOLDER / f"{name}.mdp"
+        mechanism.save(path)
+        metadata, tensors = unpacked(path.read_bytes())
+        container.write(path, tensors, {**metadata, "created": CREATED})
+        hashes[path.name] = canonical(path.read_bytes())
+        for row in range(mechanism.records.n):
+            numbers = numbers_for(mechanism, row)
+            draws += [[path.name, row, str(number), drawn(mechanism, row, number)] for number in numbers]
+    base = (FOLDER / "sparse-grid.mdp").read_bytes()
+    verdicts = [
+        {"name": name, "accepted": True, "base64": base64.b64encode(data).decode()} for name, data in harmless(base)
+    ] + [
+        {"name": name, "accepted": False, "base64": base64.b64encode(data).decode()}
+        for name, data, _ in damaged(base)
+        if len(data) < 1 << 14
+    ]
+    written = {
+        "draws": draws,
+        "hashes": hashes,
+        "verdicts": verdicts,
+        "factors": enclosures(),
+        "distances": distances(),
+    }
+    for name, content in written.items():
+        lines = [json.dumps(one) for one in content] if isinstance(content, list) else None
+        text = json.dumps(content, indent=1) if lines is None else "[\n" + ",\n".join(lines) + "\n]"
+        (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
