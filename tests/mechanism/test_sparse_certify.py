@@ -146,6 +146,10 @@ def test_outside_both_lists_is_one_comparison_of_the_scales():
     check = check_two(beside, 0.99)
     assert "output 3 has weight 27 for one and 10 for the other" in check.fault
     assert (check.worst.i, check.worst.j, check.worst.output) == (0, 1, 3)
+    # and so for records in the middle of a table
+    among = Plain([{}, *beside.local, {}], beside.background, [10, *beside.scale, 10])
+    check = check_privacy(filled_up(among).build(), PAIR + np.int32(1), np.array([0.99]), 1.0)
+    assert check.worst == Worst(1, 2, 3, 0.99)
     # the scales do not matter where the lists hold all of the background
     stored = filled_up(Plain([{2: 7, 3: 17}, {2: 160, 3: 34}], [0, 0, 9, 1], [27, 10]))
     assert check_two(stored, 0.5).certified

@@ -85,6 +85,8 @@ def test_the_largest_that_fits():
     assert with_parts(weights=[5, TOTAL - 65, 7]).sums().tolist() == [TOTAL, 127]
     full = with_parts(background=[TOTAL - 7, 0, 0], scale=[1, 1], weights=[5, 2, 7])
     assert full.sums().tolist() == [TOTAL, TOTAL]
+    shared = with_parts(indptr=[0, 0, 0], columns=[], weights=[], background=[TOTAL - 1, 1, 0], scale=[1, 1])
+    assert shared.sums().tolist() == [TOTAL, TOTAL]
     alone = with_parts(background=[0, 0, 0], scale=[0, 2**64 - 1], weights=[1, TOTAL - 1, TOTAL])
     assert alone.block().tolist() == [[1, 0, TOTAL - 1], [0, TOTAL, 0]]
     assert exact_sum(np.full(5, 2**64 - 1, dtype=np.uint64)) == 5 * (2**64 - 1)
