@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from metricdp.data.frozen import FrozenArrays, frozen
+from metricdp.data.geodesy import haversine_km
 from metricdp.errors import Faults, InputError
 
 if TYPE_CHECKING:
@@ -147,6 +148,26 @@ class Records(FrozenArrays):
             raise InputError(f"cannot draw {n} of the {self.n} records of {self.name}: ask for 1 to {self.n}")
         rows = np.sort(np.random.default_rng(seed).choice(self.n, size=n, replace=False))
         return self.select(rows)
+
+    def nearest(self, point: ArrayLike, n: int) -> Records:
+        """Return the ``n`` records nearest to ``point``, in their original order: a neighbourhood without gaps.
+
+        Examples
+        --------
+        >>> from metricdp.data import grid
+        >>> grid(3, 3).nearest([0.0, 0.0], 3).coordinates.tolist()
+        [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+        """
+        if not 1 <= n <= self.n:
+            raise InputError(f"cannot take {n} of the {self.n} records of {self.name}: ask for 1 to {self.n}")
+        centre = np.asarray(point, dtype=np.float64)
+        if centre.shape != (self.dimension,) or not np.isfinite(centre).all():
+            raise InputError(f"the point must have the records' {self.dimension} coordinates, all finite")
+        if self.kind == "places":
+            distances = haversine_km(self.coordinates, centre)
+        else:
+            distances = np.linalg.norm(self.coordinates - centre, axis=1)
+        return self.select(np.sort(np.argsort(distances, kind="stable")[:n]))
 
     def with_prior(self, prior: ArrayLike) -> Records:
         """Return the same records with another prior."""
