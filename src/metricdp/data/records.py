@@ -156,7 +156,7 @@ class Records(FrozenArrays):
         --------
         >>> from metricdp.data import grid
         >>> grid(3, 3).nearest([0.0, 0.0], 3).coordinates.tolist()
-        [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+        [[0.5, 0.5], [0.5, 1.5], [1.5, 0.5]]
         """
         if not 1 <= n <= self.n:
             raise InputError(f"cannot take {n} of the {self.n} records of {self.name}: ask for 1 to {self.n}")
