@@ -90,8 +90,8 @@ def test_ways_are_finite_and_of_rows(tmp_path):
         ({"travel": np.array([[0.0, np.inf]] * 6)}, "not finite"),
         ({"outputs": tensors["records"]}, "known"),
     ):
+        path.write_bytes(packed(metadata, tensors | edit))
         with pytest.raises(mdp.FileFormatError, match=said):
-            path.write_bytes(packed(metadata, tensors | edit))
             mdp.load(path)
     path.write_bytes(packed(metadata, tensors))
     assert mdp.load(path).losses.whole()[0, 5] == 5.0
