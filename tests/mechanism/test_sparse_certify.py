@@ -141,6 +141,11 @@ def test_outside_both_lists_is_one_comparison_of_the_scales():
     assert (check.worst.i, check.worst.j, check.worst.output) == (0, 1, 2)
     passed = check_two(plain, 1.0)
     assert (passed.certified, passed.n_decided_exactly, passed.n_compared) == (True, 0, 4)
+    # the first output of those in neither list, although others before it have a background
+    beside = filled_up(Plain([{1: 10}, {1: 20, 2: 90}], [0, 1, 9, 1, 2], [27, 10]))
+    check = check_two(beside, 0.99)
+    assert "output 3 has weight 27 for one and 10 for the other" in check.fault
+    assert (check.worst.i, check.worst.j, check.worst.output) == (0, 1, 3)
     # the scales do not matter where the lists hold all of the background
     stored = filled_up(Plain([{2: 7, 3: 17}, {2: 160, 3: 34}], [0, 0, 9, 1], [27, 10]))
     assert check_two(stored, 0.5).certified

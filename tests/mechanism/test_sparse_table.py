@@ -127,6 +127,7 @@ def test_dense_tables_in_sparse_form(seed):
         assert np.array_equal(table.block(), dense)
     exact = SparseTable.from_dense(np.multiply.outer([3, 5], [1, 2, 0]), [1, 2, 0])
     assert (exact.scale.tolist(), exact.n_stored) == ([3, 5], 0)
+    assert SparseTable.from_dense([[1, 2], [2, 4]]).scale.tolist() == [1, 1]
 
 
 def test_nothing_can_be_changed():
@@ -158,6 +159,7 @@ def test_copies_are_checked_again():
         (3, "rows of a block must be between 0 and 2"),
         (-1, "rows of a block must be between 0 and 2"),
         ([0, 3], "rows of a block must be between 0 and 2"),
+        ([-1, 1], "rows of a block must be between 0 and 2"),
         ([0.0], "rows of a block must be whole numbers in one row, or a slice, got float64"),
         ([True, False, True], "whole numbers in one row, or a slice, got bool"),
         ([[0]], "whole numbers in one row"),

@@ -103,7 +103,7 @@ def check_sparse_privacy(
         fault = broken_pair(broken, x, y, epsilon)
     largest = max(blocks, key=lambda one: one.rate, default=None)  # the first of equal ones
     tightest, worst = 0.0, None
-    if fault and largest is None and len(pairs):
+    if largest is None and len(pairs):  # not even compared: a sum is wrong
         tightest = math.inf
     elif largest is not None and largest.rate > 0:
         tightest, worst = math.nextafter(largest.rate, math.inf), largest.worst
@@ -174,10 +174,9 @@ def _check_block(
             m = int(outside[0])
             is_turned = bool(doubts.is_second[m])
             broken = _named(lists, pairs, distances, int(place[m]), int(doubts.output[m]), is_second=is_turned)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore"):  # at distance 0 the loss is infinite, unless all weights are equal
         rates = (np.log(losses.quotient) + FLOAT_GUARD) / distances
     rates[losses.is_equal] = 0.0
-    rates[~losses.is_equal & (distances == 0)] = np.inf
     p = int(np.argmax(rates))
     worst = _named(lists, pairs, distances, p, int(losses.output[p]), is_second=bool(losses.is_second[p]))
     return _Block(n_compared, n_decided, float(rates[p]), worst, broken)

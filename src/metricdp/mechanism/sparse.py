@@ -175,7 +175,7 @@ class SparseTable(FrozenArrays):
         numbers = np.arange(n, dtype=np.int64)[chosen(rows, n, "rows")]
         which = chosen(outputs, K, "outputs")
         result = self.scale[numbers][:, None] * self.background[which][None, :]
-        if isinstance(which, slice) and which.step == 1:
+        if isinstance(which, slice):  # of step 1
             _add_range(self.indptr, self.columns, self.weights, numbers, which.start, which.stop, result)
         else:
             each = np.arange(K, dtype=np.int64)[which]
