@@ -351,10 +351,11 @@ class TestEveryRecordIsAnOutput:
 
 
 WHOLE_CITY = """
-import json, resource, sys
+import json, sys
 import numpy as np
 import metricdp as mdp
 from metricdp.problem.memory_model import held_bytes
+from metricdp.solve.result import peak_megabytes
 sys.path.insert(0, {root!r})
 from benchmarks.instances import rome_nodes
 records = rome_nodes() if {is_rome} else mdp.Records(
@@ -368,8 +369,8 @@ try:
     refused = ""
 except mdp.InputError as error:
     refused = str(error)
-peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps(dict(shape=problem.losses.shape, more=peak - before, refused=refused, costs=problem.has_costs)))
+more = 1e6 * peak_megabytes() - before
+print(json.dumps(dict(shape=problem.losses.shape, more=more, refused=refused, costs=problem.has_costs)))
 """
 
 
