@@ -373,3 +373,18 @@ def harmless(data):
 def grid_problem():
     """Six records, each an output, neighbours at distance 1: nothing but the table needs storing."""
     return mdp.Problem(mdp.data.grid(2, 3), epsilon=1.0, eta=1.0, outputs=np.arange(6), loss="distance")
+
+
+def problems():
+    """Problems of every kind of metric, outputs and losses."""
+    city = mdp.data.road("gothenburg", n=12, seed=3)
+    corner = mdp.Records([[0.1, 0.2], [0.4, 0.6], [0.9, 0.3], [0.7, 0.7]], kind="vectors", prior=[1, 2, 3, 4])
+    line = np.abs(np.arange(5.0)[:, None] - np.arange(5.0))
+    return {
+        "grid": grid_problem(),
+        "travel": mdp.Problem(city, epsilon=0.7, eta=4.0, outputs=np.arange(12)),
+        "travel by streets": mdp.Problem(city, epsilon=0.7, eta=6.0, outputs=np.arange(12), metric="street"),
+        "rows": mdp.Problem(corner, epsilon=2.0, eta=np.inf, outputs=[3, 1, 0], metric="manhattan"),
+        "points": mdp.Problem(corner, epsilon=2.0, eta=1.0, outputs=[[0.5, 0.5], [0.0, 1.0]]),
+        "matrix": mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=np.arange(5), metric=line, loss=line),
+    }

@@ -59,9 +59,14 @@ def test_the_header_may_fill_its_room_and_no_more(path, monkeypatch):
     assert refusal(read_header, path).endswith(f"or it is cut short ({path.stat().st_size} bytes)")
 
 
-def test_the_room_of_the_header_is_part_of_the_format():
+@pytest.mark.parametrize(("length", "is_read"), [(32_000_000, True), (32_000_001, False)])
+def test_the_room_of_the_header_is_part_of_the_format(length, is_read, tmp_path):
     """Files with larger headers are refused by versions that have been released."""
-    assert container.MAX_HEADER_BYTES == 32_000_000
+    (tmp_path / "m.mdp").write_bytes(struct.pack("<Q", length) + b"{}".ljust(length))
+    if is_read:
+        assert read_header(tmp_path / "m.mdp") == ({}, 8 + length)
+    else:
+        assert "cut short" in refusal(read_header, tmp_path / "m.mdp")
 
 
 def test_ids_may_fill_the_room_of_the_header_and_no_more(mechanism, path, monkeypatch):

@@ -18,6 +18,7 @@ from tests.mechanism.damage import (
     grid_problem,
     harmless,
     packed,
+    problems,
     sparse,
     split,
     unpacked,
@@ -25,17 +26,14 @@ from tests.mechanism.damage import (
 from tests.mechanism.test_files import check_fuzzed
 
 import metricdp as mdp
-from metricdp.mechanism import stored_losses
 from metricdp.mechanism.container import read_header, read_tensors
 from metricdp.mechanism.exact import TOTAL, exp_enclosure
-from metricdp.mechanism.files import save
 from metricdp.mechanism.sparse import KINDS, SparseTable
 from metricdp.metric import distances
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.remade import remade
 from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN
-from metricdp.problem.losses import DistanceLosses, TravelLosses
 from metricdp.problem.outputs import Outputs
 
 
@@ -100,21 +98,6 @@ def test_every_truncation_is_refused(honest, tmp_path):
 # what comes back
 
 
-def problems():
-    """Sparse tables of every kind of metric, outputs and losses."""
-    city = mdp.data.road("gothenburg", n=12, seed=3)
-    corner = mdp.Records([[0.1, 0.2], [0.4, 0.6], [0.9, 0.3], [0.7, 0.7]], kind="vectors", prior=[1, 2, 3, 4])
-    line = np.abs(np.arange(5.0)[:, None] - np.arange(5.0))
-    return {
-        "grid": grid_problem(),
-        "travel": mdp.Problem(city, epsilon=0.7, eta=4.0, outputs=np.arange(12)),
-        "travel by streets": mdp.Problem(city, epsilon=0.7, eta=6.0, outputs=np.arange(12), metric="street"),
-        "rows": mdp.Problem(corner, epsilon=2.0, eta=np.inf, outputs=[3, 1, 0], metric="manhattan"),
-        "points": mdp.Problem(corner, epsilon=2.0, eta=1.0, outputs=[[0.5, 0.5], [0.0, 1.0]]),
-        "matrix": mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=np.arange(5), metric=line, loss=line),
-    }
-
-
 HELD = {
     "grid": {"loss_kind": "distance"},
     "travel": {"loss_kind": "travel", "more": {"travel"}},
@@ -173,58 +156,6 @@ def test_files_are_those_of_the_safetensors_library(make, tmp_path):
     assert body == rest
     assert list(header) == list(others)
     assert header == others
-
-
-def test_a_matrix_of_losses_is_written_up_to_a_limit(tmp_path, monkeypatch):
-    assert stored_losses.MOST_GIVEN == 1 << 24  # part of the format
-    mechanism = sparse(problems()["matrix"])
-    monkeypatch.setattr(stored_losses, "MOST_GIVEN", 25)
-    mechanism.save(tmp_path / "m.mdp")
-    assert mdp.load(tmp_path / "m.mdp").losses.whole().shape == (5, 5)
-    monkeypatch.setattr(stored_losses, "MOST_GIVEN", 24)
-    mechanism.save(tmp_path / "m.mdp")
-    metadata, tensors = unpacked((tmp_path / "m.mdp").read_bytes())
-    assert (metadata["loss_kind"], "losses" in tensors) == ("absent", False)
-    again = mdp.load(tmp_path / "m.mdp")
-    assert (again.losses, again.loss_name) == (None, "given")
-
-
-def test_losses_of_others_replace_its_own(tmp_path):
-    other = np.arange(36.0).reshape(6, 6)
-    save(sparse(grid_problem()), tmp_path / "m.mdp", losses=other, loss_name="counted")
-    again = mdp.load(tmp_path / "m.mdp")
-    assert np.array_equal(again.losses.whole(), other)
-    assert again.loss_name == "counted"
-
-
-def test_distances_by_another_metric_are_written(tmp_path):
-    """A loss by the Manhattan distance beside a Euclidean guarantee cannot be made from the file's metric."""
-    mechanism = sparse(grid_problem())
-    other = DistanceLosses(mechanism.records, mechanism.outputs, CoordinateMetric("manhattan"))
-    save(mechanism, tmp_path / "m.mdp", losses=other, loss_name="blocks")
-    assert unpacked((tmp_path / "m.mdp").read_bytes())[0]["loss_kind"] == "given"
-    assert np.array_equal(mdp.load(tmp_path / "m.mdp").losses.whole(), other.whole())
-
-
-def test_ways_that_are_not_those_of_the_rows_are_written_as_losses(tmp_path):
-    mechanism = sparse(grid_problem())
-    ways = np.arange(6.0)[:, None]
-    save(mechanism, tmp_path / "m.mdp", losses=TravelLosses(ways, ways + 1.0))
-    again = mdp.load(tmp_path / "m.mdp")
-    assert np.array_equal(again.losses.whole(), TravelLosses(ways, ways + 1.0).whole())
-    assert unpacked((tmp_path / "m.mdp").read_bytes())[0]["loss_kind"] == "given"
-
-
-def test_ways_are_finite_and_of_rows(honest, tmp_path):
-    metadata, tensors = unpacked(honest)
-    metadata["loss_kind"], tensors["travel"] = "travel", np.arange(6.0)[:, None]
-    for edit, said in (
-        ({"travel": np.full((6, 1), np.inf)}, "not finite"),
-        ({"outputs": tensors["records"]}, "known"),
-    ):
-        with pytest.raises(mdp.FileFormatError, match=said):
-            loaded(tmp_path, packed(metadata, tensors | edit))
-    assert loaded(tmp_path, packed(metadata, tensors)).losses.whole()[0, 5] == 5.0
 
 
 # pairs that are made again

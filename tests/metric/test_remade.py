@@ -48,3 +48,15 @@ def test_records_without_neighbours_need_no_pairs():
     empty = MdpGraph(2, np.zeros((0, 2), dtype=np.int32), np.zeros(0))
     assert can_be_remade(records, 1.0, CoordinateMetric("euclidean"), empty, most=0)
     assert remade(records, 1.0, CoordinateMetric("euclidean"), margin=4, most=0).n_pairs == 0
+
+
+def test_another_pair_at_the_same_distance_is_noticed():
+    """As many pairs, all at distance 1, but one of them is not within eta."""
+    records, metric = mdp.data.grid(2, 3), CoordinateMetric("euclidean")
+    graph = MdpGraph.of(records, metric, 1.0)
+    assert can_be_remade(records, 1.0, metric, graph, most=10)
+    pairs = graph.pairs.copy()
+    pairs[1] = (0, 4)
+    assert graph.pairs[1].tolist() == [0, 3]
+    changed = MdpGraph(6, pairs, graph.distances)
+    assert can_be_remade(records, 1.0, metric, changed, most=10) is False

@@ -91,8 +91,8 @@ def save(
 def _add_sparse(mechanism: Mechanism, table: SparseTable, tensors: dict[str, NDArray[Any]]) -> None:
     """Put a sparse table into ``tensors``, and take out what follows from the rest."""
     tensors |= {name: getattr(table, name) for name in SPARSE_TENSORS}
-    records = mechanism.records
-    if np.array_equal(mechanism.outputs.rows, np.arange(records.n)):  # None where outputs are other points
+    rows, records = mechanism.outputs.rows, mechanism.records
+    if rows is not None and np.array_equal(rows, np.arange(records.n)):
         del tensors["outputs"]
     most = WRITTEN_PAIRS_PER_ENTRY * (records.n + table.n_stored)
     is_left_out = can_be_recomputed(mechanism.metric) and can_be_remade(

@@ -41,10 +41,6 @@ class Layout(NamedTuple):
     fits: Callable[[Shapes], bool]
 
 
-def _kinds(*kinds: tuple[str, int]) -> Kinds:
-    return frozenset(kinds)
-
-
 def _dense_fits(shapes: Shapes) -> bool:
     n, K = shapes["table"]
     return _parts_fit(shapes, n, K)
@@ -77,27 +73,29 @@ def _parts_fit(shapes: Shapes, n: int, K: int) -> bool:
     )
 
 
-_RECORDS = {"records": _kinds(("F64", 2)), "prior": _kinds(("F64", 1))}
-_PAIRS = {"pairs": _kinds(("I32", 2)), "distances": _kinds(("F64", 1))}
-_OUTPUTS = {"outputs": _kinds(("I32", 1), ("F64", 2))}  # rows of the records, or other points
-_LOSSES = {"losses": _kinds(("F64", 2))}  # what each report costs each record: for evaluation, privacy needs none
+_RECORDS: dict[str, Kinds] = {"records": frozenset({("F64", 2)}), "prior": frozenset({("F64", 1)})}
+_PAIRS: dict[str, Kinds] = {"pairs": frozenset({("I32", 2)}), "distances": frozenset({("F64", 1)})}
+_OUTPUTS: dict[str, Kinds] = {"outputs": frozenset({("I32", 1), ("F64", 2)})}  # rows of the records, or other points
+_LOSSES: dict[str, Kinds] = {
+    "losses": frozenset({("F64", 2)})
+}  # what each report costs each record: for evaluation, privacy needs none
 LAYOUTS = {
     DENSE: Layout(
-        required={"table": _kinds(("U64", 2)), **_PAIRS, **_OUTPUTS, **_RECORDS},
+        required={"table": frozenset({("U64", 2)}), **_PAIRS, **_OUTPUTS, **_RECORDS},
         optional=_LOSSES,
         optional_metadata=OPTIONAL_METADATA,
         fits=_dense_fits,
     ),
     SPARSE: Layout(
         required={
-            "indptr": _kinds(("I64", 1)),
-            "columns": _kinds(("I32", 1)),
-            "weights": _kinds(("U64", 1)),
-            "background": _kinds(("U64", 1)),
-            "scale": _kinds(("U64", 1)),
+            "indptr": frozenset({("I64", 1)}),
+            "columns": frozenset({("I32", 1)}),
+            "weights": frozenset({("U64", 1)}),
+            "background": frozenset({("U64", 1)}),
+            "scale": frozenset({("U64", 1)}),
             **_RECORDS,
         },
-        optional={**_PAIRS, **_OUTPUTS, **_LOSSES, "travel": _kinds(("F64", 2))},
+        optional={**_PAIRS, **_OUTPUTS, **_LOSSES, "travel": frozenset({("F64", 2)})},
         optional_metadata=(*OPTIONAL_METADATA, "loss_kind"),
         fits=_sparse_fits,
     ),

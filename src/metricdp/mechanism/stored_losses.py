@@ -37,7 +37,7 @@ def sparse_losses(losses: Losses | None, name: str, metric: str, outputs: Output
     if losses is None:
         return {}, {}
     tensors: dict[str, NDArray[Any]] = {}
-    if isinstance(losses, DistanceLosses) and can_be_recomputed(metric) and is_same(losses.metric, metric):
+    if isinstance(losses, DistanceLosses) and _is_same(losses.metric, metric):
         kind = "distance"
     elif isinstance(losses, TravelLosses) and outputs.rows is not None and _is_of_rows(losses, outputs.rows):
         kind, tensors = "travel", {"travel": losses.from_records}
@@ -48,7 +48,7 @@ def sparse_losses(losses: Losses | None, name: str, metric: str, outputs: Output
     return tensors, {"loss_name": name, "loss_kind": kind}
 
 
-def is_same(metric: object, name: str) -> bool:
+def _is_same(metric: object, name: str) -> bool:
     """Return whether ``metric`` is the metric of coordinates called ``name``."""
     return type(metric) is CoordinateMetric and metric.name == name
 

@@ -45,11 +45,11 @@ def can_be_remade(records: Records, eta: float, metric: CoordinateMetric, graph:
     stored = graph.pairs[:, 0].astype(np.int64) * graph.n + graph.pairs[:, 1]  # sorted, as graphs are
     count = 0
     for found, below in metric.within_in_parts(records, eta, margin=STORED_MARGIN):
-        keys = found[:, 0] * graph.n + found[:, 1]
-        place = np.minimum(np.searchsorted(stored, keys), max(graph.n_pairs - 1, 0))
-        if len(keys) and (
-            not graph.n_pairs or (stored[place] != keys).any() or (graph.distances[place] != below).any()
-        ):
-            return False
         count += len(found)
+        if count > graph.n_pairs:
+            return False
+        keys = found[:, 0] * graph.n + found[:, 1]
+        place = np.minimum(np.searchsorted(stored, keys), graph.n_pairs - 1)
+        if (stored[place] != keys).any() or (graph.distances[place] != below).any():
+            return False
     return count == graph.n_pairs
