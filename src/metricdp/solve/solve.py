@@ -67,8 +67,8 @@ def solve(
     method
         ``"direct"``: one linear program per component. ``"interior"``: an interior point method by outputs, for small
         gaps. ``"first-order"``: matrix-free iterations, for whole cities. ``"local"``: the same on windows around each
-        output, for thousands of outputs; it makes a sparse table. ``"auto"`` chooses among these. ``"columns"``: column generation. ``"kernel"``: the best mixture of kernels, at once. ``"benders"``:
-        the paper's decomposition.
+        output, for thousands of outputs; it makes a sparse table. ``"auto"`` chooses among these. ``"columns"``: column
+        generation. ``"kernel"``: the best mixture of kernels, at once. ``"benders"``: the paper's decomposition.
     gap
         The relative gap below which the result counts as optimal. So does a loss within 1e-7 of the bound, in units of
         the loss of always reporting one place: at very weak privacy the loss itself is that small.
@@ -110,6 +110,10 @@ def solve(
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
         chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap, trace)
         if isinstance(chosen, WholeMethod):
+            if start is not None:
+                raise InputError(
+                    f"the method {chosen.name!r} makes its own start: leave start out, or name another method"
+                )
             outcome = _solved_whole(problem, chosen, gap, stop, trace)
         else:
             run = Context(gap, crew, trace, stop, Division(problem, Merged.of(problem), stop))
