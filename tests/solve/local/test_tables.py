@@ -88,7 +88,9 @@ def test_any_prior(prior):
     assert found.gap < 0.06
 
 
-@pytest.mark.parametrize(("epsilon", "eta"), [(3.5, 0.3), (7.0, 0.3), (20.0, 0.15), (7.0, 0.05), (60.0, 0.5), (2.0, np.inf)])
+@pytest.mark.parametrize(
+    ("epsilon", "eta"), [(3.5, 0.3), (7.0, 0.3), (20.0, 0.15), (7.0, 0.05), (60.0, 0.5), (2.0, np.inf)]
+)
 def test_contiguous_places(epsilon, eta):
     found = solved(contiguous(90, epsilon=epsilon, eta=eta))
     assert found.gap < 0.25

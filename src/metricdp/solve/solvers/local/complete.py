@@ -98,8 +98,13 @@ def complete(
 
 @njit(cache=True, nogil=True)
 def _list_links(  # noqa: PLR0917  (numba takes positions)
-    first: int, last: int, members: int, tail: NDArray[np.uint16], head: NDArray[np.uint16],
-    start: NDArray[np.int64], links: NDArray[np.int32],
+    first: int,
+    last: int,
+    members: int,
+    tail: NDArray[np.uint16],
+    head: NDArray[np.uint16],
+    start: NDArray[np.int64],
+    links: NDArray[np.int32],
 ) -> None:
     """List the edges of a group at both ends: the other's position, and the edge, negative (-1 - c) at its head."""
     for s in range(members + 1):
@@ -155,12 +160,9 @@ def _complete(  # noqa: PLR0917
                 away[s], surplus[s] = far[at], costs[at] - theta[member[base + s]]
             for c in range(low, high):
                 amount = Y[c * WIDTH + k] * unit[edge[c]]
-                if amount > 0.0:
-                    surplus[tail[c]] += decay[edge[c]] * amount
-                    surplus[head[c]] -= amount
-                elif amount < 0.0:
-                    surplus[tail[c]] += amount
-                    surplus[head[c]] -= decay[edge[c]] * amount
+                part = decay[edge[c]] * amount
+                surplus[tail[c]] += max(part, 0.0) + min(amount, 0.0)
+                surplus[head[c]] -= max(amount, 0.0) + min(part, 0.0)
             sort_positions(order, away, 0, count)
             for _ in range(sweeps):
                 for place in range(count - 1, -1, -1):

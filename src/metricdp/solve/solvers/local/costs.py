@@ -8,7 +8,7 @@ rounded *up*.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -216,7 +216,7 @@ def distances_of(nodes: Nodes, windows: Windows) -> NDArray[np.float32]:
     return far
 
 
-def _extremes(values: NDArray[np.float64], windows: Windows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _extremes(values: NDArray[Any], windows: Windows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return each node's least and largest value."""
     blocks = values.reshape(-1, WIDTH)
     least, largest = blocks.min(axis=1)[windows.slot], blocks.max(axis=1)[windows.slot]
@@ -227,9 +227,7 @@ def _extremes(values: NDArray[np.float64], windows: Windows) -> tuple[NDArray[np
     )
 
 
-def _down(
-    raw: NDArray[np.float64], windows: Windows, unit: float, base: NDArray[np.float64]
-) -> NDArray[np.float32]:
+def _down(raw: NDArray[np.float64], windows: Windows, unit: float, base: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return ``unit raw - base``, rounded down."""
     blocks = raw.reshape(-1, WIDTH)
     blocks *= unit * (1.0 - RELATIVE_ERROR)

@@ -56,9 +56,7 @@ class Network:
         return len(self.tail)
 
 
-def network_of(
-    nodes: Nodes, radius: NDArray[np.float64], stretch: float, *, is_over: Callable[[], bool]
-) -> Network:
+def network_of(nodes: Nodes, radius: NDArray[np.float64], stretch: float, *, is_over: Callable[[], bool]) -> Network:
     """Return the network of windows with the given radii, its edges thinned by ``stretch``."""
     graph = nodes.graph
     chosen = thin_edges(graph, stretch, is_over=is_over) if stretch > 0.0 else np.arange(graph.n_pairs)
