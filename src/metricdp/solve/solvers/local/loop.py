@@ -142,7 +142,7 @@ class _Run:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
         radius = radius_for(nodes, self.options.reach)
-        iteration = Iteration(network_of(nodes, radius, self.options.stretch, is_over=self._is_over))
+        iteration = Iteration(network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
         self._iteration = iteration
         net = iteration.network
         reach = table_reach_for(self.problem, self.gap, self.options)
@@ -259,7 +259,7 @@ class _Run:
             return iteration
         self.growths += 1
         radius = np.where(small, GROWTH * net.radius, net.radius)
-        larger = Iteration(network_of(net.nodes, radius, self.options.stretch, is_over=self._is_over))
+        larger = Iteration(network_of(net.nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
         take_over(iteration, larger)
         self._iteration = larger
         self.trace.add(stage="grown", nodes=int(small.sum()), entries=larger.network.windows.n_slots * 8)
