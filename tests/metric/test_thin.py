@@ -51,7 +51,7 @@ def test_the_kernels_sort_is_stable(count):
     """As numpy's stable sort: by length, and equal ones in their order."""
     lengths = np.random.default_rng(count).integers(0, 10, count + 5).astype(float)
     order = np.full(count + 2, -1)
-    thin._sort(order, lengths, 3, count)
+    thin.sort_positions(order, lengths, 3, count)
     assert order[:count].tolist() == (3 + np.argsort(lengths[3 : 3 + count], kind="stable")).tolist()
     assert order[count:].tolist() == [-1, -1]
 

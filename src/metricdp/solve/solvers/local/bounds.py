@@ -1,11 +1,11 @@
 """The lower bound for the full problem from multipliers on the windows.
 
 For any multipliers y every mechanism has a loss of at least ``sum_i min_k (C + A'y)_ik`` over *all* outputs. Outside of
-the windows multipliers are 0, so ``L = sum_i [base_i + min(min over the windows of (C - base + A'y)_ik, outside_i)]``, where
-``outside_i`` is not above any cost there. Float32 multipliers are exact in float64. Each term of an entry's sum carries
-at most 4 roundings (the multiplier times the row's unit, times the decay) and n terms are added, so the sum is off by at
-most ``(n + 4) u sum |terms|`` to first order; 8 more are taken for the margin's own and second order. Costs are rounded
-down where they are computed, decays as well.
+the windows multipliers are 0, so ``L = sum_i [base_i + min(min over the windows of (C - base + A'y)_ik, outside_i)]``,
+where ``outside_i`` is not above any cost there. Float32 multipliers are exact in float64. Each term of an entry's sum
+carries at most 4 roundings (the multiplier times the row's unit, times the decay) and n terms are added, so the sum is
+off by at most ``(n + 4) u sum |terms|`` to first order; 8 more are taken for the margin's own and second order. Costs
+and decays are rounded down where they are computed.
 """
 
 from __future__ import annotations

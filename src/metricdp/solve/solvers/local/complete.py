@@ -160,12 +160,9 @@ def _complete(  # noqa: PLR0917
                 away[s], surplus[s] = far[at], costs[at] - theta[member[base + s]]
             for c in range(low, high):
                 amount = Y[c * WIDTH + k] * unit[edge[c]]
-                if amount > 0.0:
-                    surplus[tail[c]] += decay[edge[c]] * amount
-                    surplus[head[c]] -= amount
-                elif amount < 0.0:
-                    surplus[tail[c]] += amount
-                    surplus[head[c]] -= decay[edge[c]] * amount
+                part = decay[edge[c]] * amount
+                surplus[tail[c]] += max(part, 0.0) + min(amount, 0.0)
+                surplus[head[c]] -= max(amount, 0.0) + min(part, 0.0)
             sort_positions(order, away, 0, count)
             for _ in range(sweeps):
                 for place in range(count - 1, -1, -1):

@@ -8,7 +8,7 @@ rounded *up*.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -216,7 +216,7 @@ def distances_of(nodes: Nodes, windows: Windows) -> NDArray[np.float32]:
     return far
 
 
-def _extremes(values: NDArray[np.float64], windows: Windows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _extremes(values: NDArray[Any], windows: Windows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return each node's least and largest value."""
     blocks = values.reshape(-1, WIDTH)
     least, largest = blocks.min(axis=1)[windows.slot], blocks.max(axis=1)[windows.slot]

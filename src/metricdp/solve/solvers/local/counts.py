@@ -73,7 +73,7 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
     nodes = nodes_within(problem, 0.0)
     table_reach = table_reach_for(problem, gap, options)
     slots, table_slots = (_slots(nodes, reach) for reach in (options.reach, table_reach))
-    multipliers = slots * sampled_edges(nodes.graph, options.stretch) / nodes.n * WIDTH
+    multipliers = slots * sampled_edges(nodes.graph, options.stretch_for(gap)) / nodes.n * WIDTH
     entries, table_entries = slots * WIDTH, table_slots * WIDTH
     n_bytes = (
         OTHER_BYTES

@@ -1,8 +1,8 @@
 """Whole numbers: the sparse table of closed columns, and its loss.
 
-The background is whole by construction (``b_k = B_k 2^-37``), so only the scales ``2^26 / F_i`` and the local weights are
-rounded, by half a unit each: a share of at most 2^-26 of any entry. Local weights are scaled to what the background leaves
-of 2^63, and the largest takes the few units that rounding leaves over.
+The background is whole by construction (``b_k = B_k 2^-37``), so only the scales ``2^26 / F_i`` and the local weights
+are rounded, by half a unit each: a share of at most 2^-26 of any entry. Local weights are scaled to what the background
+leaves of 2^63, and the largest takes the few units that rounding leaves over.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numba import njit
 
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.simd import WIDTH
+from metricdp.solve.solvers.local.close import GRAIN, SCALE_BITS, TOTAL_BITS
 from metricdp.solve.solvers.local.costs import mean_costs
 from metricdp.solve.solvers.local.geometry import RELATIVE_ERROR, distance
-from metricdp.solve.solvers.local.repair import GRAIN, SCALE_BITS, TOTAL_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,9 +1,10 @@
 """Weighted reflected Halpern steps on windows.
 
 The steps are those of `metricdp.solve.solvers.firstorder.iterate`, with step sizes that differ from entry to entry.
-Good rows fall like exp(-epsilon d), so with equal steps far multipliers take very long. Here entry (i, k) has the weight
-``w = exp(-gamma epsilon d_ik)``: rows step by ``tau_i w_ik / omega``, multipliers by ``omega sigma_e / sqrt(w_ik w_jk)``,
-and the projection is ``z = max(0, v - w theta)`` with theta from the unit sum by Newton's method.
+Good rows fall like exp(-epsilon d), so with equal steps far multipliers take very long. Here entry (i, k) has the
+weight ``w = exp(-gamma epsilon d_ik)``: rows step by ``tau_i w_ik / omega``, multipliers by
+``omega sigma_e / sqrt(w_ik w_jk)``, and the projection is ``z = max(0, v - w theta)`` with theta from the unit sum by
+Newton's method.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Doubles = NDArray[np.float64]
 
-WEIGHT_RATE = 0.6  # gamma
+WEIGHT_RATE = 0.7  # gamma
 PRIMAL_WEIGHT = 16.0  # omega
-STEP_PRODUCT = 1.25  # of tau and sigma, in units of what is safe for any matrix: the rows' signs cancel a part
+STEP_PRODUCT = 1.5  # of tau and sigma, in units of what is safe for any matrix: the rows' signs cancel a part
 SAFETY = 0.99
 SMALLEST_LEVEL = 1e-3  # of a node's weight over the mean: steps do not grow beyond
 LARGEST_EXPONENT = 60.0  # epsilon d from which weights no longer fall: float32 ends

@@ -43,7 +43,7 @@ FIRST_GAP, FIRST_STEPS = 0.03, 300  # the gap that so many steps usually reach: 
 FALL = 0.8  # the power of the steps with which the gap falls, until looks tell
 FALLS = (0.4, 1.3)
 FEWEST_STEPS = 40
-NEXT_LOOK = (1.2, 2.5)  # times the steps of the look before, at least and at most
+NEXT_LOOK = (1.08, 2.5)  # times the steps of the look before, at least and at most
 BEYOND = 1.05  # times the steps that the forecast asks for
 MOST_GROWTHS = 4
 MOST_STUCK = 3  # looks in a row without progress
@@ -108,7 +108,7 @@ class _Run:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
         radius = radius_for(nodes, self.options.reach)
-        iteration = Iteration(network_of(nodes, radius, self.options.stretch, is_over=self._is_over))
+        iteration = Iteration(network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
         self._iteration = iteration
         net = iteration.network
         reach = table_reach_for(self.problem, self.gap, self.options)
@@ -225,7 +225,7 @@ class _Run:
             return iteration
         self.growths += 1
         radius = np.where(small, GROWTH * net.radius, net.radius)
-        larger = Iteration(network_of(net.nodes, radius, self.options.stretch, is_over=self._is_over))
+        larger = Iteration(network_of(net.nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
         take_over(iteration, larger)
         self._iteration = larger
         self.trace.add(stage="grown", nodes=int(small.sum()), entries=larger.network.windows.n_slots * 8)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STRETCH_PER_GAP = 0.5
+STRETCHES = (0.001, 0.03)
+
 
 @dataclass(frozen=True)
 class LocalOptions:
@@ -16,12 +19,19 @@ class LocalOptions:
     table_reach
         Radius of the windows of the table; None follows from the gap: the background costs a small part of it.
     stretch
-        Detours that may replace a pair in the steps, as a share of its distance.
+        Detours that may replace a pair in the steps, as a share of its distance; None follows from the gap: the bound
+        loses about a third of it.
     max_iterations
         Steps after which to give up.
     """
 
     reach: float = 9.0
     table_reach: float | None = None
-    stretch: float = 0.02
+    stretch: float | None = None
     max_iterations: int = 100_000
+
+    def stretch_for(self, gap: float) -> float:
+        """Return the stretch for a gap."""
+        if self.stretch is not None:
+            return self.stretch
+        return min(max(STRETCH_PER_GAP * gap, STRETCHES[0]), STRETCHES[1])

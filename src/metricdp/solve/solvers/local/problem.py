@@ -128,7 +128,7 @@ def nodes_within(problem: LocalProblem, nearness: float) -> Nodes:
     node = place[label]
     who = np.argsort(node, kind="stable").astype(np.int64)
     start = np.searchsorted(node[who], np.arange(n + 1)).astype(np.int64)
-    weight = np.bincount(node, weights=problem.prior, minlength=n)
+    weight = np.asarray(np.bincount(node, weights=problem.prior, minlength=n), dtype=np.float64)
     return Nodes(problem, start, who, node, weight, _graph_of(graph, node, n))
 
 

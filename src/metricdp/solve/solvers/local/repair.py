@@ -1,7 +1,7 @@
 """Private rows from any rows: closure on large windows over a background that all records share.
 
-Column k is ``H_ik`` on its window and ``b_k`` elsewhere. With ``T_i`` the path distance from node i to the outside of the
-window, ``b_k exp(e T_i)`` is the most that privacy at the budget e allows; columns below it that are closed on the
+Column k is ``H_ik`` on its window and ``b_k`` elsewhere. With ``T_i`` the path distance from node i to the outside of
+the window, ``b_k exp(e T_i)`` is the most that privacy at the budget e allows; columns below it that are closed on the
 window are private on all pairs. Where no member can leave its window (components end inside), ``b_k`` is 0: the column
 is then positive on whole components, and zero on the others. Rows are divided by their sums F. ``H / F`` is private at
 epsilon if H is at ``e = epsilon (1 - kappa)`` and ``|ln F_i - ln F_j| <= kappa epsilon d`` on all pairs. So closure and
@@ -15,15 +15,14 @@ what two entries and two scales can be off together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from metricdp.errors import CertificationError, StoppedError
-from metricdp.metric.simd import WIDTH, raise_to
-from metricdp.metric.thin import sort_positions
+from metricdp.metric.simd import WIDTH
 from metricdp.solve.solvers.firstorder.threads import in_threads
+from metricdp.solve.solvers.local.close import GRAIN, close_some, rim_some, spread_some
 from metricdp.solve.solvers.local.costs import distances_of
 from metricdp.solve.solvers.local.windows import radius_for, windows_within
 
@@ -35,13 +34,10 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
     from metricdp.solve.solvers.local.windows import Windows
 
-SCALE_BITS, TOTAL_BITS = 26, 63
-GRAIN = 2.0 ** (SCALE_BITS - TOTAL_BITS)  # the least positive entry, and the unit of the background
 ROUNDING = 2.0**-22  # of ln(z_i / z_j), reserved for whole numbers
 # epsilon d below which records share a row: kappa epsilon d must stay above ROUNDING down to the last rung
 SHARED_ROW = 2e-3
 HEADROOM = 1.15  # of the background over what reaches the rim: normalising moves entries a little
-NEGLIGIBLE_ENTRY = 2.0**-40
 LARGEST_EXPONENT = 600.0
 # A kappa costs about itself times epsilon d of one step from neighbour to neighbour, or of 1 / epsilon if that is more:
 # the first is a fifth of the gap. If the sums do not come together the next ones follow. With the last one round is
@@ -88,7 +84,7 @@ class Repair:
         self._check()
         matrix = nodes.graph.adjacency
         self.start, self.head, self.length = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
-        self.order = np.empty(self.windows.n_slots, dtype=self.windows.position_type)
+        self.order: NDArray[Any] = np.empty(self.windows.n_slots, dtype=self.windows.position_type)
         self.to_rim = np.empty(self.windows.n_slots)
         far = distances_of(nodes, self.windows)
         self._in_groups(self._measure_rim(far))
@@ -113,7 +109,7 @@ class Repair:
 
         def some(first: int, last: int) -> None:
             place = np.full(windows.n_nodes, -1, dtype=np.int32)
-            _rim(
+            rim_some(
                 first,
                 last,
                 windows.group_start,
@@ -144,7 +140,7 @@ class Repair:
         def some(first: int, last: int) -> None:
             place = np.full(own.n, -1, dtype=np.int64)
             mine = self.windows
-            _spread(
+            spread_some(
                 first,
                 last,
                 windows.group_start,
@@ -193,7 +189,7 @@ class Repair:
 
         def some(first: int, last: int) -> None:
             place = np.full(windows.n_nodes, -1, dtype=np.int32)
-            _close(
+            close_some(
                 first,
                 last,
                 windows.group_start,
@@ -252,167 +248,3 @@ def _rungs(first: float) -> Iterator[float]:
         for _ in range(ROUNDS_PER_RUNG):
             yield kappa
         kappa *= NEXT_RUNG
-
-
-@njit(cache=True, nogil=True)
-def _rim(  # noqa: PLR0917  (numba takes positions)
-    first: int,
-    last: int,
-    group_start: NDArray[np.int64],
-    member: NDArray[np.int32],
-    start: NDArray[np.int64],
-    head: NDArray[np.int32],
-    length: NDArray[np.float64],
-    far: NDArray[np.float32],
-    place: NDArray[np.int32],
-    ranks: NDArray[np.int64],
-    away: NDArray[np.float64],
-    order: NDArray[np.uint16],
-    to_rim: NDArray[np.float64],
-) -> None:
-    """Sort each group's members by their distance, and find their path distance to the outside of the window."""
-    for g in range(first, last):
-        low, count = group_start[g], group_start[g + 1] - group_start[g]
-        for s in range(count):
-            place[member[low + s]] = s
-            to_rim[low + s] = np.inf
-            away[s] = far[(low + s) * WIDTH]
-        sort_positions(ranks, away, 0, count)
-        for s in range(count):
-            order[low + s] = ranks[s]
-        changed = True
-        while changed:
-            changed = False
-            for rank in range(count - 1, -1, -1):
-                s = ranks[rank]
-                i = member[low + s]
-                best = to_rim[low + s]
-                for e in range(start[i], start[i + 1]):
-                    other = place[head[e]]
-                    way = length[e] if other < 0 else length[e] + to_rim[low + other]
-                    if way < best:
-                        best = way
-                        changed = True
-                to_rim[low + s] = best
-        for s in range(count):
-            place[member[low + s]] = -1
-
-
-@njit(cache=True, nogil=True)
-def _spread(  # noqa: PLR0917
-    first: int,
-    last: int,
-    group_start: NDArray[np.int64],
-    member: NDArray[np.int32],
-    own_start: NDArray[np.int64],
-    own_member: NDArray[np.int32],
-    target: NDArray[np.int64],
-    share: NDArray[np.float64],
-    place: NDArray[np.int64],
-    Z: NDArray[np.float32],
-    H: NDArray[np.float64],
-) -> None:
-    """Add rows of finer nodes to those of their targets; what is negligible or outside is left out."""
-    for g in range(first, last):
-        for s in range(own_start[g], own_start[g + 1]):
-            place[own_member[s]] = s
-        for s in range(group_start[g], group_start[g + 1]):
-            i = member[s]
-            to = place[target[i]]
-            if to >= 0:
-                for k in range(WIDTH):
-                    z = share[i] * Z[s * WIDTH + k]
-                    if z > NEGLIGIBLE_ENTRY:
-                        H[to * WIDTH + k] += z
-        for s in range(own_start[g], own_start[g + 1]):
-            place[own_member[s]] = -1
-
-
-@njit(cache=True, nogil=True)
-def _ends(H: NDArray[np.float64], at: int) -> tuple[float, float]:
-    """Return the largest and the smallest of 8 entries."""
-    top = bottom = H[at]
-    for k in range(1, WIDTH):
-        top, bottom = max(top, H[at + k]), min(bottom, H[at + k])
-    return top, bottom
-
-
-@njit(cache=True, nogil=True)
-def _fill_components(  # noqa: PLR0917
-    H: NDArray[np.float64],
-    k: int,
-    low: int,
-    count: int,
-    member: NDArray[np.int32],
-    label: NDArray[np.int32],
-    is_touched: NDArray[np.bool_],
-) -> None:
-    """Raise a column without background to the grain on every component on which it is positive anywhere."""
-    for s in range(low, low + count):
-        if H[s * WIDTH + k] > 0.0:
-            is_touched[label[member[s]]] = True
-    for s in range(low, low + count):
-        if is_touched[label[member[s]]]:
-            H[s * WIDTH + k] = max(H[s * WIDTH + k], GRAIN)
-    for s in range(low, low + count):
-        is_touched[label[member[s]]] = False
-
-
-@njit(cache=True, nogil=True)
-def _close(  # noqa: PLR0917
-    first: int,
-    last: int,
-    group_start: NDArray[np.int64],
-    member: NDArray[np.int32],
-    order: NDArray[np.uint16],
-    start: NDArray[np.int64],
-    head: NDArray[np.int32],
-    decay: NDArray[np.float64],
-    cap: NDArray[np.float64],
-    to_rim: NDArray[np.float64],
-    label: NDArray[np.int32],
-    b: NDArray[np.float64],
-    place: NDArray[np.int32],
-    dirty: NDArray[np.bool_],
-    is_touched: NDArray[np.bool_],
-    ends: NDArray[np.float64],
-    H: NDArray[np.float64],
-) -> None:
-    """Raise the columns of some groups to the background, lower them to the cap, and close them."""
-    for g in range(first, last):
-        low, count = group_start[g], group_start[g + 1] - group_start[g]
-        for s in range(count):
-            at = (low + s) * WIDTH
-            place[member[low + s]] = s
-            for k in range(WIDTH):
-                floor = b[g * WIDTH + k]
-                if floor > 0.0:
-                    H[at + k] = max(floor, H[at + k])
-                    if to_rim[low + s] < np.inf:
-                        H[at + k] = min(H[at + k], cap[low + s] * floor)
-            dirty[s] = True
-        for k in range(WIDTH):
-            if b[g * WIDTH + k] == 0.0:
-                _fill_components(H, k, low, count, member, label, is_touched)
-        for s in range(count):
-            at = (low + s) * WIDTH
-            ends[0, s], ends[1, s] = _ends(H, at)
-        changed = True
-        while changed:
-            changed = False
-            for rank in range(count):
-                s = order[low + rank]
-                if not dirty[s]:
-                    continue
-                dirty[s] = False
-                i = member[low + s]
-                for e in range(start[i], start[i + 1]):
-                    other = place[head[e]]
-                    if other < 0 or decay[e] * ends[0, s] <= ends[1, other]:
-                        continue
-                    if raise_to(H, (low + other) * WIDTH, (low + s) * WIDTH, decay[e]):
-                        ends[0, other], ends[1, other] = _ends(H, (low + other) * WIDTH)
-                        dirty[other] = True
-                        changed = True
-        for s in range(count):
-            place[member[low + s]] = -1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -169,7 +169,8 @@ def _by_group(
 def count_edges(windows: Windows, start: NDArray[np.int64], head: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return where each group's edges begin; edges from node i lead to ``head[start[i] : start[i + 1]]``."""
     count = np.zeros(windows.n_groups + 1, dtype=np.int64)
-    nothing, no_edges = np.empty(0, dtype=windows.position_type), np.empty(0, dtype=np.int32)
+    nothing: NDArray[Any] = np.empty(0, dtype=windows.position_type)
+    no_edges = np.empty(0, dtype=np.int32)
 
     def some(first: int, last: int) -> None:
         place = np.full(windows.n_nodes, -1, dtype=np.int32)
@@ -183,7 +184,9 @@ def edges_within(windows: Windows, start: NDArray[np.int64], head: NDArray[np.in
     """Return the edges between members of each group."""
     group_start = count_edges(windows, start, head)
     total, kind = int(group_start[-1]), windows.position_type
-    tails, heads, edge = np.empty(total, kind), np.empty(total, kind), np.empty(total, np.int32)
+    tails: NDArray[Any] = np.empty(total, kind)
+    heads: NDArray[Any] = np.empty(total, kind)
+    edge = np.empty(total, np.int32)
 
     def some(first: int, last: int) -> None:
         place = np.full(windows.n_nodes, -1, dtype=np.int32)
