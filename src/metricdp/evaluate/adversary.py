@@ -58,9 +58,7 @@ class Attack:
     standard_error: float = 0.0
 
 
-def posterior(
-    mechanism: Mechanism, belief: ArrayLike | None = None, *, outputs: Choice = None
-) -> NDArray[np.float64]:
+def posterior(mechanism: Mechanism, belief: ArrayLike | None = None, *, outputs: Choice = None) -> NDArray[np.float64]:
     """Return how likely each record is after each output, ``q_i z_ik / sum_j q_j z_jk``, shape (N, K).
 
     ``outputs`` chooses some outputs, for mechanisms that are too large for all. An output that never occurs under the
@@ -83,8 +81,7 @@ def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLi
     believed = checked_belief(belief, true)
     dense = iter(_attack_dense([m.probabilities for m in mechanisms if not m.is_sparse], problem, true, believed))
     return [
-        _attack_sparse(mechanism, problem, believed) if mechanism.is_sparse else next(dense)
-        for mechanism in mechanisms
+        _attack_sparse(mechanism, problem, believed) if mechanism.is_sparse else next(dense) for mechanism in mechanisms
     ]
 
 

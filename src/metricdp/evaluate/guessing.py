@@ -15,12 +15,13 @@ import numpy as np
 from numba import njit, prange
 
 from metricdp.mechanism.exact import TOTAL_BITS
+from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.space import distance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.mechanism.sparse import ByOutput, SparseTable
+    from metricdp.mechanism.sparse import ByOutput
     from metricdp.metric.space import Space
 
 PRUNING_ROUNDING = 1e-9  # relative, far more than sums of distances are off
@@ -47,12 +48,19 @@ def most_likely(table: SparseTable, belief: NDArray[np.float64], prior: NDArray[
     return Likely(rows, joint / 2.0**TOTAL_BITS)
 
 
-def output_chances(table: SparseTable, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def output_chances(table: NDArray[np.uint64] | SparseTable, prior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how often each output is reported, ``sum_i p_i n_ik / 2^63``, shape (K,)."""
+    if not isinstance(table, SparseTable):
+        return prior @ (table / 2.0**TOTAL_BITS)
     by = table.by_output
     found = float(prior @ table.scale.astype(np.float64)) * table.background.astype(np.float64)
     _add_columns(by.indptr, by.rows, by.weights, prior, found)
     return found / 2.0**TOTAL_BITS
+
+
+def background_share(table: SparseTable, prior: NDArray[np.float64]) -> float:
+    """Return which share of all reports comes from the background, ``sum_i p_i scale_i sum_k b_k / 2^63``."""
+    return float(prior @ table.scale.astype(np.float64)) * table.background_total / 2.0**TOTAL_BITS
 
 
 def best_guesses_in(
@@ -154,7 +162,7 @@ def _add_columns(
 
 
 @njit(cache=True, nogil=True, parallel=True)
-def _best(  # noqa: PLR0917
+def _best(  # noqa: C901, PLR0917
     here: NDArray[np.float64],
     there: NDArray[np.float64],
     kind: int,

@@ -74,7 +74,8 @@ def merged(table: NDArray[np.uint64] | SparseTable, outputs: NDArray[np.int64]) 
     if isinstance(table, SparseTable):
         background = np.zeros_like(table.background)
         np.add.at(background, outputs, table.background)  # they sum to 2^63 at most
-        return SparseTable(*_merged_rows(table.indptr, table.columns, table.weights, outputs), background, table.scale)
+        indptr, columns, weights = _merged_rows(table.indptr, table.columns, table.weights, outputs)
+        return SparseTable(indptr, columns, weights, background, table.scale)
     added = np.zeros_like(table)
     for k, to in enumerate(outputs):
         added[:, to] += table[:, k]  # a row sums to 2^63: no overflow

@@ -88,9 +88,9 @@ def spread_in_space(table: SparseTable, space: Space, prior: NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _bin(value: float, base: int) -> int:
-    place = (np.float64(value).view(np.int64) >> SHIFT) - base
-    return max(0, min(place, N_BINS - 1))
+def _bin(value: float, base: int) -> int | np.int64:
+    place = (np.float64(value).view(np.int64) >> SHIFT) - np.int64(base)
+    return 0 if place < 0 else N_BINS - 1 if place >= N_BINS else place
 
 
 @njit(cache=True, nogil=True, parallel=True)

@@ -19,7 +19,6 @@ FEW_DIMENSIONS = 3  # up to which a distance costs a few nanoseconds
 SHORT_CHORD = 0.02  # of the unit sphere, below which four terms of the arcsine have all digits
 # places within it of their middle are at most 1.8 apart: an arc is then off by less than 3 times what its chord is off
 LARGEST_CAP = 0.9
-RELATIVE_ROUNDING = 1e-10  # of a sum of up to a million distances, added one after the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class Space:
     unit
         What the distance of the points is multiplied by.
     slack
-        How far a distance can be off, absolutely; the relative error is below `RELATIVE_ROUNDING`.
+        How far a distance can be off, absolutely, besides the relative error of `rounding`.
     """
 
     here: NDArray[np.float64]
@@ -62,6 +61,14 @@ class Space:
         if max(np.linalg.norm(points - middle, axis=1).max() for points in (a, b)) > LARGEST_CAP:
             return None
         return cls(a, b, ARC, EARTH_RADIUS_KM, 3.0 * SPHERE_ROUNDING * EARTH_RADIUS_KM)
+
+    def rounding(self, n_terms: int) -> float:
+        """Return the largest relative error of a sum of so many distances with weights, added one after the other.
+
+        A distance has at most D + 30 roundings, a weight and a product 2, a sum one for each term, and sums of sums along
+        a line three.
+        """
+        return (4.0 * n_terms + self.here.shape[1] + 32.0) * 2.0**-53
 
     @property
     def flipped(self) -> Space:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric
 from metricdp.metric.space import MANHATTAN, Space
 from metricdp.problem.losses import EVERYTHING, DistanceLosses, TravelLosses
@@ -13,6 +11,7 @@ from metricdp.problem.losses import EVERYTHING, DistanceLosses, TravelLosses
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from metricdp.problem.losses import Losses

@@ -18,7 +18,7 @@ from metricdp.data.road import CITIES
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import MetricDPError
 from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, check_names
-from metricdp.mechanism.mechanism import table_loss
+from metricdp.mechanism.expected import record_losses, table_loss
 from metricdp.report.convergence import convergence
 from metricdp.report.explorer_data import mechanism_fields, packed, streets_of
 
@@ -109,7 +109,7 @@ def explorer_page(
     payload = mechanism_fields(mechanism, streets_of(records) if streets is None else streets)
     payload["loss"] = None
     if problem is not None:
-        losses = (mechanism.probabilities * problem.loss).sum(axis=1)
+        losses = record_losses(mechanism.table, problem.losses)
         payload["arrays"]["losses"] = packed(losses.astype(np.float32))
         is_length = problem.loss_name.startswith(("travel", "distance")) and payload["unit"]
         payload["loss"] = {
