@@ -65,8 +65,8 @@ class Space:
     def rounding(self, n_terms: int) -> float:
         """Return the largest relative error of a sum of so many distances with weights, added one after the other.
 
-        A distance has at most D + 30 roundings, a weight and a product 2, a sum one for each term, and sums of sums along
-        a line three.
+        A distance has at most D + 30 roundings, a weight and a product 2, a sum one for each term, and sums along
+        a line three times as many.
         """
         return (4.0 * n_terms + self.here.shape[1] + 32.0) * 2.0**-53
 
