@@ -80,8 +80,7 @@ def _remapped(problem: Problem) -> tuple[NDArray[np.float64], str]:
         near = np.array(here.query_ball_point(flat[at], _reach(problem)), dtype=np.int64)
         away = metric.between(point[None], problem.records.coordinates[near])[0]
         weights = problem.records.prior[near] * np.exp(-problem.epsilon * away)
-        part = Space(space.there[candidates], space.here[near], space.kind, space.unit, space.slack)
-        best[at] = candidates[part.sums(weights).argmin()]
+        best[at] = candidates[space.part(near, candidates).flipped.sums(weights).argmin()]
     note = f"guarantees epsilon; {len(rows):,} noisy points, each with the best of its {nearest} nearest outputs"
     return space.between(rows, best), note
 
