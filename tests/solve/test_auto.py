@@ -99,13 +99,17 @@ def test_the_cost_is_a_count():
     small = Merged.of(small_problem("road", seed=1, n=40, outputs=5)).whole()
     more = Merged.of(small_problem("road", seed=1, n=40, outputs=10)).whole()
     larger = Merged.of(small_problem("road", seed=1, n=80, outputs=5)).whole()
-    one = cost.interior_operations(small, 0.01)
+    one = cost.interior_operations(small.graph, small.n_outputs, 0.01)
     shared = cost.expected_iterations(0.01) * 40**3 / 3  # the unit sums' matrix is one, whatever the outputs
-    assert cost.interior_operations(small, 0.01) == one
-    assert cost.interior_operations(more, 0.01) - shared == pytest.approx(2 * (one - shared))
-    assert cost.interior_operations(larger, 0.01) > 2 * one
-    assert cost.interior_operations(small, 1e-4) == pytest.approx(2 * one)
-    assert cost.interior_operations(small, 0.0) == cost.interior_operations(small, 1e-8) < np.inf
+    assert cost.interior_operations(small.graph, small.n_outputs, 0.01) == one
+    assert cost.interior_operations(more.graph, more.n_outputs, 0.01) - shared == pytest.approx(2 * (one - shared))
+    assert cost.interior_operations(larger.graph, larger.n_outputs, 0.01) > 2 * one
+    assert cost.interior_operations(small.graph, small.n_outputs, 1e-4) == pytest.approx(2 * one)
+    assert (
+        cost.interior_operations(small.graph, small.n_outputs, 0.0)
+        == cost.interior_operations(small.graph, small.n_outputs, 1e-8)
+        < np.inf
+    )
 
 
 def test_no_factors_of_a_whole_city(monkeypatch):

@@ -6,8 +6,9 @@ first-order steps begin, since a rough gap takes few of them and they need no fa
 soon as they have cost as much as it would, or their rate predicts that they will. So both together take at most about
 twice the time of the better one. All costs are counts, so the choice for a problem is the same on any machine.
 
-Where outputs are many, steps on windows around them (``local``) do what first-order steps do with less work: they are
-taken if the windows have at most half as many multipliers.
+Where at least half as many outputs as records are possible, and the interior point is not cheap, steps on windows
+around each output (``local``) take the place of first-order steps: they are weighted, and need less than half as many.
+They are taken if they cost less than the interior point would.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import TYPE_CHECKING, ClassVar
 from metricdp.errors import OutOfRoomError
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.given import StreetMetric
-from metricdp.metric.thin import sampled_edges
 from metricdp.solve.contract import Ended, Incumbent, Solver, register
 from metricdp.solve.solvers.direct import Direct
-from metricdp.solve.solvers.firstorder import FirstOrder, FirstOrderOptions, stretch_for
+from metricdp.solve.solvers.firstorder import FirstOrder
 from metricdp.solve.solvers.interior import Interior
-from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations
+from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations, operations_of_all
 from metricdp.solve.solvers.local import Local
+from metricdp.solve.solvers.local.counts import expected_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Trace
 
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
-FEWEST_ENTRIES = 250_000  # records times outputs, up to which whole matrices are small
-SMALL_WINDOWS = 0.5  # of the multipliers of steps on whole matrices
+MOST_RECORDS_PER_OUTPUT = 2.0  # up to which most records have an output near them, as windows need
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
@@ -49,17 +49,21 @@ class Auto(Solver):
     def chosen_for(self, problem: Problem, gap: float, trace: Trace) -> Method:
         """Return the method on windows if these are small; otherwise this one, which chooses for each component."""
         n, K = problem.n_records, problem.n_outputs
-        if n * K < FEWEST_ENTRIES or type(problem.metric) not in (CoordinateMetric, StreetMetric):
+        if n > MOST_RECORDS_PER_OUTPUT * K or type(problem.metric) not in (CoordinateMetric, StreetMetric):
+            return self
+        cost = operations_of_all(problem.graph, K, gap)
+        if cost <= CHEAP_OPERATIONS:
             return self
         counts = Local().counts(problem, gap)
-        edges = sampled_edges(problem.graph, stretch_for(gap, FirstOrderOptions()))
-        if counts.multipliers > SMALL_WINDOWS * edges * K:
+        on_windows = STEP_OPERATIONS * counts.multipliers * expected_steps(gap)
+        if on_windows > cost:
             return self
         trace.add(
             stage="choice",
             records=n,
             method="local",
-            reason=f"windows hold {100 * counts.entries / (float(n) * K):.2g} % of {n:,} x {K:,} entries",
+            reason=f"windows hold {100 * counts.entries / (float(n) * K):.2g} % of {n:,} x {K:,} entries: "
+            f"{on_windows:.1e} operations; the interior point would cost {cost:.1e}",
         )
         return Local()
 
@@ -74,7 +78,7 @@ class Auto(Solver):
     def run(self, component: Component, incumbent: Incumbent, context: Context) -> Incumbent:
         """Choose a method, record the reason, and solve."""
         context.stop.check()
-        cost = interior_operations(component, context.gap)
+        cost = interior_operations(component.graph, component.n_outputs, context.gap)
 
         def say(method: str, reason: str) -> None:
             context.trace.add(

@@ -9,7 +9,7 @@ from metricdp.solve.solvers.interior.elimination import Elimination
 from metricdp.solve.solvers.interior.factors import N_GROUPS
 
 if TYPE_CHECKING:
-    from metricdp.solve.component import Component
+    from metricdp.metric.graph import MdpGraph
 
 ITERATIONS_PER_DIGIT = 9.0  # of the gap: 14 to 24 were seen for 1 %, 20 to 56 for 0.01 %; docs/performance.md
 SMALLEST_GAP = 1e-8  # that is reckoned with: floats end the iterations near it
@@ -30,21 +30,29 @@ def expected_iterations(gap: float) -> float:
     return ITERATIONS_PER_DIGIT * max(1.0, -math.log10(max(gap, SMALLEST_GAP)))
 
 
-def least_operations(component: Component, gap: float) -> float:
+def least_operations(graph: MdpGraph, n_outputs: int, gap: float) -> float:
     """Return the operations that no order of elimination avoids: those of the rows, and of the unit sums' matrix."""
-    rows = ROW_OPERATIONS * component.graph.n_pairs * component.n_outputs
-    return expected_iterations(gap) * (rows + float(component.n) ** 3 / 3.0)
+    rows = ROW_OPERATIONS * graph.n_pairs * n_outputs
+    return expected_iterations(gap) * (rows + float(graph.n) ** 3 / 3.0)
 
 
-def total_operations(component: Component, elimination: Elimination, gap: float) -> float:
+def total_operations(graph: MdpGraph, n_outputs: int, elimination: Elimination, gap: float) -> float:
     """Return the operations of a whole run in an order of elimination."""
-    factors = expected_iterations(gap) * elimination.operations(component.n_outputs)
-    return least_operations(component, gap) + factors
+    factors = expected_iterations(gap) * elimination.operations(n_outputs)
+    return least_operations(graph, n_outputs, gap) + factors
 
 
-def interior_operations(component: Component, gap: float) -> float:
+def interior_operations(graph: MdpGraph, n_outputs: int, gap: float) -> float:
     """Return the operations of a whole run; infinity where it would be refused, or where parts do not meet."""
-    if least_operations(component, gap) > MAX_OPERATIONS or component.graph.n_components > 1:
+    if least_operations(graph, n_outputs, gap) > MAX_OPERATIONS or graph.n_components > 1:
         return math.inf
-    total = total_operations(component, Elimination.of(component.graph), gap)
+    total = total_operations(graph, n_outputs, Elimination.of(graph), gap)
     return total if total <= MAX_OPERATIONS else math.inf
+
+
+def operations_of_all(graph: MdpGraph, n_outputs: int, gap: float) -> float:
+    """Return the operations of runs on all components; infinity where one would be refused."""
+    if least_operations(graph, n_outputs, gap) > MAX_OPERATIONS:
+        return math.inf
+    parts = (graph.subgraph(rows) for rows in graph.components if len(rows) > 1)
+    return sum(interior_operations(part, n_outputs, gap) for part in parts)

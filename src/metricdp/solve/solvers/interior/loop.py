@@ -68,10 +68,10 @@ class Interior(Solver):
 
 def _refuse_if_too_large(component: Component, gap: float) -> Elimination:
     """Return the order of elimination; raise InputError, with the cost, where the method would run for too long."""
-    operations = least_operations(component, gap)
+    operations = least_operations(component.graph, component.n_outputs, gap)
     if operations <= MAX_OPERATIONS:
         elimination = Elimination.of(component.graph)
-        operations = total_operations(component, elimination, gap)
+        operations = total_operations(component.graph, component.n_outputs, elimination, gap)
         if operations <= MAX_OPERATIONS:
             return elimination
     minutes = operations / OPERATIONS_PER_SECOND / 60.0

@@ -11,7 +11,7 @@ import numpy as np
 from metricdp.metric.simd import WIDTH
 from metricdp.metric.thin import sampled_edges
 from metricdp.solve.solvers.local.geometry import near_groups
-from metricdp.solve.solvers.local.options import LocalOptions
+from metricdp.solve.solvers.local.options import SMALLEST_GAP, LocalOptions
 from metricdp.solve.solvers.local.problem import nodes_within
 from metricdp.solve.solvers.local.windows import distance_blocks, radius_for
 
@@ -31,6 +31,8 @@ OTHER_BYTES = 150e6  # libraries and compiled code
 BACKGROUND_FACTOR, BACKGROUND_SHARE = 1_000.0, 0.05
 USUAL_LOSS = 1.6  # epsilon times the optimal loss in the plane
 REACHES = (12.0, 24.0)
+USUAL_GAP, USUAL_STEPS = 0.03, 300.0  # the gap that so many steps usually reach
+FALL = 0.8  # the power of the steps with which the gap falls
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
     options = LocalOptions() if options is None else options
     nodes = nodes_within(problem, 0.0)
     table_reach = table_reach_for(problem, gap, options)
-    slots, table_slots = (_slots(nodes, reach) for reach in (options.reach, table_reach))
+    slots, table_slots = (_slots(nodes, reach) for reach in (options.reach_for(gap), table_reach))
     multipliers = slots * sampled_edges(nodes.graph, options.stretch_for(gap)) / nodes.n * WIDTH
     entries, table_entries = slots * WIDTH, table_slots * WIDTH
     n_bytes = (
@@ -84,6 +86,11 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
     )
     full = float(problem.records.n) * problem.outputs.n
     return LocalCounts(entries, multipliers, table_entries, full, SECONDS_PER_MULTIPLIER * multipliers, n_bytes)
+
+
+def expected_steps(gap: float) -> float:
+    """Return how many steps a gap usually takes: it falls like a power of them."""
+    return USUAL_STEPS * (USUAL_GAP / max(gap, SMALLEST_GAP)) ** (1.0 / FALL)
 
 
 def _slots(nodes: Nodes, reach: float) -> float:

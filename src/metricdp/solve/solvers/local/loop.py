@@ -20,7 +20,7 @@ from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
 from metricdp.solve.solvers.local.costs import mean_costs
-from metricdp.solve.solvers.local.counts import table_reach_for
+from metricdp.solve.solvers.local.counts import FALL, expected_steps, table_reach_for
 from metricdp.solve.solvers.local.grow import GROWTH, take_over, too_small
 from metricdp.solve.solvers.local.integers import one_output, table_loss, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 SWEEPS = 3  # of a completion for the bound
 STEPS_PER_CLOCK = 5
-FIRST_GAP, FIRST_STEPS = 0.03, 300  # the gap that so many steps usually reach: when to look first
-FALL = 0.8  # the power of the steps with which the gap falls, until looks tell
 FALLS = (0.4, 1.3)
 FEWEST_STEPS = 40
 NEXT_LOOK = (1.08, 2.5)  # times the steps of the look before, at least and at most
@@ -107,12 +105,14 @@ class _Run:
     def _begin(self) -> Iteration:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
-        radius = radius_for(nodes, self.options.reach)
+        radius = radius_for(nodes, self.options.reach_for(self.gap))
         iteration = Iteration(network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
         self._iteration = iteration
         net = iteration.network
         reach = table_reach_for(self.problem, self.gap, self.options)
-        slots = min(net.windows.n_slots * (reach / self.options.reach) ** 2, nodes.n * net.windows.n_groups)
+        slots = min(
+            net.windows.n_slots * (reach / self.options.reach_for(self.gap)) ** 2, nodes.n * net.windows.n_groups
+        )
         self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0)
         self.stop.check()
         complete(net, iteration.Y, kernel_prices(iteration), sweeps=1, is_large=iteration.is_large)
@@ -129,8 +129,7 @@ class _Run:
         return iteration
 
     def _first_look(self) -> int:
-        expected = FIRST_STEPS * (FIRST_GAP / max(self.gap, 1e-4)) ** (1.0 / FALL)
-        return max(FEWEST_STEPS, int(expected))
+        return max(FEWEST_STEPS, int(expected_steps(self.gap)))
 
     def _next_look(self) -> int:
         """Return when the gap should be reached, from how it fell between the last two looks."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+OUTSIDE_SHARE = 0.25  # of the gap, for what lies outside of the windows of the steps
+SMALLEST_REACH, REACH_STEP = 6.0, 0.25  # in units of 1 / epsilon
+SMALLEST_GAP = 1e-4  # that is reckoned with
 STRETCH_PER_GAP = 0.5
 STRETCHES = (0.001, 0.03)
 
@@ -15,7 +19,8 @@ class LocalOptions:
     Parameters
     ----------
     reach
-        Radius of the windows of the steps, in units of 1 / epsilon, beyond the nearest output.
+        Radius of the windows of the steps, in units of 1 / epsilon, beyond the nearest output; None follows from the
+        gap: what lies outside is worth a quarter of it.
     table_reach
         Radius of the windows of the table; None follows from the gap: the background costs a small part of it.
     stretch
@@ -25,10 +30,19 @@ class LocalOptions:
         Steps after which to give up.
     """
 
-    reach: float = 9.0
+    reach: float | None = None
     table_reach: float | None = None
     stretch: float | None = None
     max_iterations: int = 100_000
+
+    def reach_for(self, gap: float) -> float:
+        """Return the reach for a gap: cutting off at R costs about R^2 exp(-R) / 2 of the loss."""
+        if self.reach is not None:
+            return self.reach
+        reach = SMALLEST_REACH
+        while reach * reach * math.exp(-reach) / 2.0 > OUTSIDE_SHARE * max(gap, SMALLEST_GAP):
+            reach += REACH_STEP
+        return reach
 
     def stretch_for(self, gap: float) -> float:
         """Return the stretch for a gap."""
