@@ -151,9 +151,13 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
 
 
 def _print_table(found: Rebuilt, comparison: Comparison) -> None:
-    titles = ("mechanism", "loss", "remapped", "error", "right", "tightest", "certified")
+    titles = ("mechanism", "loss", "remap", "error", "right", "tightest", "certified")
     table = Table(
-        *(Column(title, no_wrap=True) for title in titles), box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+        *(Column(title, no_wrap=True) for title in titles),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
     )
     for row in sorted(comparison.rows, key=lambda row: row.loss):
         table.add_row(
@@ -161,14 +165,14 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
             f"{row.loss:.5g}",
             f"{row.loss_after_remap:.5g}",
             "–" if row.adversary_error is None else f"{row.adversary_error:.4g}",
-            f"{row.adversary_right:.4g}",
+            f"{row.adversary_right:.3g}",
             f"{row.tightest_epsilon:.4g}",
             "yes" if row.certified else "NO",
         )
     out.print(table)
     print_line(
         out,
-        "  remapped: the loss after optimal remapping; error, right: of the adversary with the true prior; "
+        "  remap: the loss after optimal remapping; error, right: of the adversary with the true prior; "
         f"tightest: the least epsilon that holds; certified: at epsilon = {found.problem.epsilon:g}",
     )
     for row in comparison.rows:
