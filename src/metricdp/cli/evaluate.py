@@ -26,7 +26,7 @@ from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
 from metricdp.mechanism.sparse import SparseTable
-from metricdp.report.tables import print_line, printable
+from metricdp.report.tables import print_line, printable, stored_line
 
 
 @app.command("evaluate")
@@ -103,14 +103,9 @@ def _unit(found: Rebuilt) -> str:
 def _print_head(found: Rebuilt, used: Utility) -> None:
     problem, unit = found.problem, _unit(found)
     print_line(out, repr(found.mechanism))
-    table = found.mechanism.table
-    if isinstance(table, SparseTable):
-        share, each = background_share(table, problem.records.prior), table.n_stored / problem.n_records
-        print_line(
-            out,
-            f"Sparse table: {table.n_stored:,} stored weights, {each:.4g} for each record; "
-            f"{100 * share:.3g} % of all reports come from the background that all records share",
-        )
+    stored = stored_line(found.mechanism)
+    if stored is not None:
+        print_line(out, stored)
     print_line(out, f"Loss: {found.loss_source}.")
     sentence = guidance(problem, found.mechanism)
     if sentence is not None:
