@@ -187,6 +187,11 @@ def test_the_plots(places, no_matrix):
     assert "reports" in places.sparse.plot(places.problem.records.ids[0]).get_title()
 
 
+def test_the_notebook_states_what_is_stored(places, no_matrix):
+    assert f"{places.sparse.table.n_stored:,} stored weights" in places.sparse._repr_html_()
+    assert "stored weights" not in places.dense._repr_html_()
+
+
 def test_a_large_heat_map_shows_some_rows(places, monkeypatch, no_matrix):
     monkeypatch.setattr("metricdp.report.plots.MAX_LINES", 20)
     axes = places.sparse.plot()

