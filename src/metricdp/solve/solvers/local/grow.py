@@ -18,6 +18,7 @@ NEAR_THE_LIMIT = 0.9  # of what the cheapest report outside of the windows costs
 RIM = 1.0  # epsilon d: how broad the rim is
 RIM_MASS = 0.01  # of a row, in the rim
 GROWTH = 1.5  # of a radius
+MOST_AT_START = 4.0  # times a radius
 
 
 def too_small(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -30,6 +31,19 @@ def too_small(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.b
     at_rim = np.where(costs.far.reshape(-1, WIDTH) > rim[member, None], iteration.Z.reshape(-1, WIDTH), 0.0)
     mass = np.bincount(member, weights=at_rim.sum(axis=1), minlength=net.nodes.n)
     return is_limited | (open_ & (mass > RIM_MASS))
+
+
+def radius_by_prices(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return radii at which the cheapest report outside costs more than the given prices.
+
+    Where a node is less likely than its neighbours, they set its price: its windows must reach farther.
+    """
+    net = iteration.network
+    outside = net.costs.outside
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = prices / (NEAR_THE_LIMIT * outside)
+    is_limited = np.isfinite(outside) & (outside > 0.0) & (factor > 1.0)
+    return net.radius * np.where(is_limited, np.minimum(factor, MOST_AT_START), 1.0)
 
 
 def take_over(old: Iteration, new: Iteration) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Doubles = NDArray[np.float64]
 
-WEIGHT_RATE = 0.7  # gamma
+WEIGHT_RATE = 0.6  # gamma
 PRIMAL_WEIGHT = 16.0  # omega
 STEP_PRODUCT = 1.5  # of tau and sigma, in units of what is safe for any matrix: the rows' signs cancel a part
 SAFETY = 0.99
@@ -81,8 +81,9 @@ class Iteration:
         sides = net.a.astype(np.float64) + net.b
         level = np.maximum(net.nodes.n * net.nodes.weight, SMALLEST_LEVEL)
         stiffness = np.sqrt(level[net.tail] * level[net.head])
-        # the mean over directions of sqrt(w_j / w_i), which is exp(gamma (c_i - c_j) / 2)
-        growth = np.cosh(0.5 * WEIGHT_RATE * net.exponent / np.sqrt(2.0))
+        # sqrt(w_j / w_i) = exp(gamma (c_i - c_j) / 2) along the way to an output, the mean of both directions; less lets
+        # steps diverge where neighbours are far apart
+        growth = np.cosh(0.5 * WEIGHT_RATE * net.exponent)
         ends = np.concatenate((net.tail, net.head))
         total = np.bincount(ends, weights=np.tile(sides * growth * stiffness, 2), minlength=net.nodes.n)
         product = SAFETY * np.sqrt(STEP_PRODUCT)

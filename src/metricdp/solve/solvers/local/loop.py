@@ -21,7 +21,7 @@ from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
 from metricdp.solve.solvers.local.costs import mean_costs
 from metricdp.solve.solvers.local.counts import FALL, expected_steps, table_reach_for
-from metricdp.solve.solvers.local.grow import GROWTH, take_over, too_small
+from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small
 from metricdp.solve.solvers.local.integers import one_output, table_loss, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
 from metricdp.solve.solvers.local.network import network_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.result import Trace
+    from metricdp.solve.solvers.local.network import Network
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
     from metricdp.solve.stop import Stop
 
@@ -106,7 +107,12 @@ class _Run:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
         radius = radius_for(nodes, self.options.reach_for(self.gap))
-        iteration = Iteration(network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
+        iteration = Iteration(self._network(nodes, radius))
+        prices = kernel_prices(iteration)
+        wider = radius_by_prices(iteration, prices)
+        if (wider > radius).sum() > GROWN_SHARE * nodes.n:
+            iteration = Iteration(self._network(nodes, wider))
+            prices = kernel_prices(iteration)
         self._iteration = iteration
         net = iteration.network
         reach = table_reach_for(self.problem, self.gap, self.options)
@@ -115,7 +121,7 @@ class _Run:
         )
         self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0)
         self.stop.check()
-        complete(net, iteration.Y, kernel_prices(iteration), sweeps=1, is_large=iteration.is_large)
+        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large)
         iteration.take_multipliers()
         self.trace.add(
             stage="windows",
@@ -127,6 +133,9 @@ class _Run:
             bytes=held_bytes(),
         )
         return iteration
+
+    def _network(self, nodes: Nodes, radius: NDArray[np.float64]) -> Network:
+        return network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over)
 
     def _first_look(self) -> int:
         return max(FEWEST_STEPS, int(expected_steps(self.gap)))
@@ -224,7 +233,7 @@ class _Run:
             return iteration
         self.growths += 1
         radius = np.where(small, GROWTH * net.radius, net.radius)
-        larger = Iteration(network_of(net.nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over))
+        larger = Iteration(self._network(net.nodes, radius))
         take_over(iteration, larger)
         self._iteration = larger
         self.trace.add(stage="grown", nodes=int(small.sum()), entries=larger.network.windows.n_slots * 8)
