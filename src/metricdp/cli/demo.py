@@ -1,7 +1,8 @@
-"""`metricdp demo`: from a shipped city to a certified mechanism."""
+"""`metricdp demo`: from a shipped city to a certified mechanism that may report any of its places."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import typer
@@ -10,42 +11,61 @@ from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
 from metricdp.cli.solve import solve_fields
 from metricdp.data import road
 from metricdp.data.writing import check_writable
-from metricdp.mechanism.baselines import exponential
+from metricdp.evaluate import attack
 from metricdp.mechanism.files import save
-from metricdp.mechanism.mechanism import table_loss
 from metricdp.problem import Problem
 from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 from metricdp.report.tables import ProgressLine, print_comparison, print_line, print_result
 from metricdp.solve import Status, solve
 
 DEMO_FILE, DEMO_PAGE = "metricdp-demo.mdp", "metricdp-demo.html"
+CENTRE, N_PLACES = (57.7072, 11.9668), 300  # of Gothenburg: degrees, and how many intersections around it
+FACTOR, WITHIN_KM = 4.0, 0.2  # somebody so near sends the same report at least one in FACTOR times as often
+ETA_KM, GAP = 0.3, 0.02
+RIVALS = {
+    "planar-laplace-remapped": "planar Laplace, best place",
+    "planar-laplace-snapped": "planar Laplace, nearest place",
+    "exponential": "exponential mechanism",
+}
 
 
 @app.command("demo")
 def demo(as_json: JsonOption = False) -> None:
-    """Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism."""
+    """Solve the centre of the shipped city, certify the mechanism, and compare it with what is in use today."""
     check_writable(DEMO_FILE)
     check_writable(DEMO_PAGE)
-    problem = Problem(road("gothenburg", n=300, seed=0), epsilon=10.0, eta=1.5, outputs=50, seed=0)
+    places = road("gothenburg").nearest(CENTRE, N_PLACES)
+    problem = Problem(places, epsilon=math.log(FACTOR) / WITHIN_KM, eta=ETA_KM, loss="distance")
     with ProgressLine(err, "solving") as progress:
-        result = solve(problem, gap=1e-4, listener=progress)
+        result = solve(problem, gap=GAP, listener=progress)
     save(result.mechanism, DEMO_FILE)
+    compared = compared_with(problem, list(RIVALS))
     write_explorer(
         DEMO_PAGE,
         result.mechanism,
         problem=problem,
-        compared=compared_with(problem),
+        compared=compared,
         trace=result.trace.rows,
         file=SourceFile.of(Path(DEMO_FILE)),
     )
-    simple = exponential(problem)
-    losses = {"optimal (metricdp)": result.loss, "exponential mechanism": table_loss(simple.table, problem)}
+    losses = {"optimal (metricdp)": result.loss, **{RIVALS[name]: loss for name, loss, _ in compared}}
+    right = attack(result.mechanism, problem).right
     if as_json:
-        print_json({**solve_fields(result, Path(DEMO_FILE)), "losses": losses, "page": DEMO_PAGE})
+        fields = {**solve_fields(result, Path(DEMO_FILE)), "losses": losses, "guessed_right": right, "page": DEMO_PAGE}
+        print_json(fields)
         return
     print_result(out, result)
     print_comparison(out, losses, "km")
-    true = problem.records.ids[0]
+    print_line(
+        out,
+        f"Somebody {1000 * WITHIN_KM:g} m away would send the same report at least one in {FACTOR:g} times as often. "
+        f"Who knows the mechanism and guesses the place from a report is right in {100 * right:.1f} % of all cases.",
+    )
+    farther = losses[RIVALS["planar-laplace-snapped"]] / result.loss - 1.0
+    print_line(
+        out, f"Planar Laplace noise at the same budget would report {100 * farther:.0f} % farther from the truth."
+    )
+    true = places.ids[0]
     print_line(out, f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
     print_line(out, f"The mechanism is in {DEMO_FILE}. Check it again with: metricdp verify {DEMO_FILE}")
     print_line(out, f"Explore it in a browser: {Path(DEMO_PAGE).resolve()}")
