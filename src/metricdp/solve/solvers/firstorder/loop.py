@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load
 
+NEARLY_THERE = 0.25  # of the steps that are allowed: so many more may follow them
 FIRST_CHECK, NEXT_CHECK = 40, 1.2  # steps before the first bound, and the factor to the next
 WEIGHTS = (0.3, 2.0)
 REPAIR_PASSES = 60  # of a repair over all pairs, in steps over as many edges
@@ -207,10 +208,15 @@ class Run:
         return self.iteration.steps >= self.options.max_iterations or self._is_too_slow()
 
     def _is_too_slow(self) -> bool:
-        """Return whether the gap, which falls like one over the steps, would need more of them than are allowed."""
-        steps, is_known = self.iteration.steps, self.progress.Z is not None
+        """Return whether the gap, which falls like one over the steps, would need more of them than are allowed.
+
+        Steps that are used up and nearly there may go on for a while: what takes over would begin anew.
+        """
+        steps, most, is_known = self.iteration.steps, self.most_steps, self.progress.Z is not None
         foretold = steps * (self.progress.gap / self.gap - 1.0) if is_known and self.gap > 0.0 else 0.0
-        return max(steps, foretold) > self.most_steps
+        if steps <= most:
+            return foretold > most
+        return not is_known or foretold > NEARLY_THERE * most or steps > 2.0 * most
 
     @property
     def is_stalled(self) -> bool:
