@@ -67,7 +67,7 @@ def window_costs(
         level = unit * nodes.weight
         base = level * problem.geometry.below(nearest)
         costs = _weighted(nodes, windows, unit, base)
-        outside = level * problem.geometry.below(radius) * (1.0 - RELATIVE_ERROR) - base
+        outside = level * problem.geometry.below(np.where(covers_all, 0.0, radius)) * (1.0 - RELATIVE_ERROR) - base
         # the costs are the distances themselves, up to the last digits, if all nodes are equally likely
         is_plain = not base.any() and bool(np.allclose(level, problem.epsilon, rtol=1e-9))
         far = costs if is_plain else distances_of(nodes, windows)

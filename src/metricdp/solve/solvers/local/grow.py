@@ -18,6 +18,8 @@ NEAR_THE_LIMIT = 0.9  # of what the cheapest report outside of the windows costs
 RIM = 1.0  # epsilon d: how broad the rim is
 RIM_MASS = 0.01  # of a row, in the rim
 GROWTH = 1.5  # of a radius
+UNEVEN = 2.0  # the largest weight over the smallest, from which prices depend on neighbours
+FILLED = 0.25  # of all entries
 MOST_AT_START = 4.0  # times a radius
 
 
@@ -36,12 +38,16 @@ def too_small(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.b
 def radius_by_prices(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return radii at which the cheapest report outside costs more than the given prices.
 
-    Where a node is less likely than its neighbours, they set its price: its windows must reach farther.
+    Where a node is less likely than its neighbours, they set its price: its windows must reach farther. If windows hold
+    a good part of all entries anyway, they take all, and nothing is outside.
     """
     net = iteration.network
     outside = net.costs.outside
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = prices / (NEAR_THE_LIMIT * outside)
+    is_uneven = net.nodes.weight.max() > UNEVEN * net.nodes.weight.min()
+    if is_uneven and net.windows.n_slots > FILLED * net.windows.n_nodes * net.windows.n_groups:
+        return np.full_like(net.radius, np.inf)
     is_limited = np.isfinite(outside) & (outside > 0.0) & (factor > 1.0)
     return net.radius * np.where(is_limited, np.minimum(factor, MOST_AT_START), 1.0)
 

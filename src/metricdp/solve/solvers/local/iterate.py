@@ -81,7 +81,7 @@ class Iteration:
         sides = net.a.astype(np.float64) + net.b
         level = np.maximum(net.nodes.n * net.nodes.weight, SMALLEST_LEVEL)
         stiffness = np.sqrt(level[net.tail] * level[net.head])
-        # sqrt(w_j / w_i) = exp(gamma (c_i - c_j) / 2) on the way to an output, the mean of both directions: less lets
+        # sqrt(w_j / w_i) = exp(gamma (c_i - c_j) / 2) on the way to an output, the mean of both directions: with less,
         # steps diverge where neighbours are far apart
         growth = np.cosh(0.5 * WEIGHT_RATE * net.exponent)
         ends = np.concatenate((net.tail, net.head))

@@ -44,7 +44,8 @@ FALLS = (0.4, 1.3)
 FEWEST_STEPS = 40
 NEXT_LOOK = (1.08, 2.5)  # times the steps of the look before, at least and at most
 BEYOND = 1.05  # times the steps that the forecast asks for
-MOST_GROWTHS = 4
+MOST_GROWTHS = 8
+FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows are large enough
 MOST_STUCK = 3  # looks in a row without progress
 STUCK = 0.2  # a power with which the gap must fall at least
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
@@ -78,6 +79,7 @@ class _Run:
         self.looks: list[tuple[int, float]] = []
         self.growths = 0
         self.stuck_for = 0  # looks in a row
+        self.measured_at = FIRST_MEASURED  # steps
         self._repair: Repair | None = None
         self._repair_seconds = 0.0
         self._iteration: Iteration | None = None
@@ -91,8 +93,7 @@ class _Run:
         iteration = self._begin()
         due = self._first_look()
         while True:
-            self._advance(iteration, due)
-            iteration = self._look(iteration)
+            iteration = self._look(self._advance(iteration, due))
             if relative_gap(self.loss, self.bound) <= self.gap:
                 return Ended.REACHED
             if iteration.steps >= self.options.max_iterations:
@@ -161,13 +162,18 @@ class _Run:
     def _has_time(self) -> bool:
         return self.stop.seconds_left > LAST_REPAIR * self._repair_seconds
 
-    def _advance(self, iteration: Iteration, due: int) -> None:
+    def _advance(self, iteration: Iteration, due: int) -> Iteration:
+        """Step until the next look; see early whether windows are large enough."""
         due = min(due, self.options.max_iterations)
         while iteration.steps < due:
             iteration.advance()
+            if iteration.steps >= self.measured_at:
+                self.measured_at = 2 * iteration.steps
+                iteration = self._grown(iteration, iteration.mean_prices())
             if iteration.steps % STEPS_PER_CLOCK == 0 and not self._has_time():
                 break
         self.steps = iteration.steps
+        return iteration
 
     def _look(self, iteration: Iteration) -> Iteration:
         """Bound from below, repair, report; return the iteration to go on with, on larger windows if need be."""
