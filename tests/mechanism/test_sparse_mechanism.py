@@ -165,9 +165,10 @@ def test_reports(sparse):
     assert sparse.perturb([]) == []
 
 
-@pytest.mark.parametrize("at_once", [1, 1000, 1e9])
-def test_the_expected_loss_is_rounded_up(monkeypatch, problem, sparse, at_once):
-    monkeypatch.setattr(expected, "BLOCK_BYTES", at_once)
+@pytest.mark.parametrize("is_in_space", [True, False])
+def test_the_expected_loss_is_rounded_up(monkeypatch, problem, sparse, is_in_space):
+    if not is_in_space:  # by blocks of losses
+        monkeypatch.setattr(expected, "space_of", lambda _: None)
     exact = (
         sum(
             Fraction(float(p)) * Fraction(float(c)) * int(n)

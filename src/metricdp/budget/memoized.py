@@ -21,10 +21,13 @@ from metricdp.budget.store import (
     secret_of,
 )
 from metricdp.errors import Faults
+from metricdp.mechanism.sparse import SparseTable
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from metricdp.budget.ledger import Ledger
     from metricdp.mechanism.mechanism import Mechanism
@@ -160,10 +163,19 @@ def fingerprint(mechanism: Mechanism) -> str:
     digest = hashlib.sha256()
     names = [mechanism.records.ids, mechanism.outputs.ids(mechanism.records)]
     digest.update(json.dumps([mechanism.table.shape, mechanism.epsilon.hex(), *names]).encode())
-    digest.update(np.ascontiguousarray(mechanism.dense_table, dtype="<u8").tobytes())
+    for part, kind in _table_parts(mechanism.table):
+        digest.update(np.ascontiguousarray(part, dtype=kind).data)
     for coordinates in (mechanism.records.coordinates, mechanism.outputs.coordinates):
         digest.update(np.ascontiguousarray(coordinates, dtype="<f8").tobytes())
     return digest.hexdigest()
+
+
+def _table_parts(table: NDArray[np.uint64] | SparseTable) -> list[tuple[NDArray[Any], str]]:
+    """Return the arrays of a table with the types in which they count; a sparse one begins with its stored number."""
+    if not isinstance(table, SparseTable):
+        return [(table, "<u8")]
+    kinds = ("<i8", "<i4", "<u8", "<u8", "<u8")
+    return [(np.array([table.n_stored]), "<i8"), *zip(table.parts, kinds, strict=True)]
 
 
 def _stored(connection: sqlite3.Connection, question_of: dict[str, str]) -> dict[str, str]:

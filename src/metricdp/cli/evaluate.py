@@ -20,13 +20,13 @@ from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
-from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
+from metricdp.evaluate.compare import BASELINES, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
+from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
+from metricdp.mechanism.sparse import SparseTable
 from metricdp.report.tables import print_line, printable
-
-QUICK_BASELINES = "exponential,planar-laplace,uniform"
 
 
 @app.command("evaluate")
@@ -34,7 +34,7 @@ def evaluate_command(
     file: FileArgument,
     against: Annotated[
         str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or all; or none.")
-    ] = QUICK_BASELINES,
+    ] = ",".join(QUICK_BASELINES),
     loss: Annotated[
         str | None, typer.Option(help="travel | distance | a matrix file, if the file does not hold its loss.")
     ] = None,
@@ -103,6 +103,14 @@ def _unit(found: Rebuilt) -> str:
 def _print_head(found: Rebuilt, used: Utility) -> None:
     problem, unit = found.problem, _unit(found)
     print_line(out, repr(found.mechanism))
+    table = found.mechanism.table
+    if isinstance(table, SparseTable):
+        share, each = background_share(table, problem.records.prior), table.n_stored / problem.n_records
+        print_line(
+            out,
+            f"Sparse table: {table.n_stored:,} stored weights, {each:.4g} for each record; "
+            f"{100 * share:.3g} % of all reports come from the background that all records share",
+        )
     print_line(out, f"Loss: {found.loss_source}.")
     sentence = guidance(problem, found.mechanism)
     if sentence is not None:
@@ -132,7 +140,12 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
             f"Adversary with {name}: guesses right with probability {one.right:.4g} (blind {one.blind_right:.4g})",
         )
         if metric is not None:
-            print_line(out, f"  is off by {one.error:.4g} on average (blind {one.blind_error:.4g}; {metric.name})")
+            about = (
+                f", standard error {one.standard_error:.2g}, from a sample of the outputs" if one.standard_error else ""
+            )
+            print_line(
+                out, f"  is off by {one.error:.4g} on average{about} (blind {one.blind_error:.4g}; {metric.name})"
+            )
     if metric is None:
         print_line(out, f"  distances among records are not known for the metric {found.problem.metric.name!r}")
 
@@ -161,6 +174,12 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
     for row in comparison.rows:
         if row.note:
             print_line(out, f"  {row.name}: {row.note}")
+    for one in comparison.estimates:
+        print_line(
+            out,
+            f"  {one.name}, not built at this size: loss {one.loss:.5g}, standard error {one.standard_error:.2g} "
+            f"({one.note})",
+        )
     for name, reason in comparison.unavailable.items():
         print_line(out, f"  {name} could not be made: {reason}")
     if len(comparison.rows) > 1:
@@ -188,7 +207,7 @@ def _per_record_csv(found: Rebuilt, used: Utility) -> str:
 def _fields(
     found: Rebuilt, used: Utility, attacks: dict[str, Attack], comparison: Comparison, file: Path
 ) -> dict[str, Any]:
-    problem, best = found.problem, found.mechanism.optimality
+    problem, best, table = found.problem, found.mechanism.optimality, found.mechanism.table
     true, wrong = attacks.values()
     metric = distance_among_records(problem)
     return {
@@ -213,6 +232,9 @@ def _fields(
         "adversary_metric": None if metric is None else metric.name,
         "adversary": _attack_fields(true),
         "adversary_with_wrong_prior": {"belief": list(attacks)[1], **_attack_fields(wrong)},
+        "stored_weights": table.n_stored if isinstance(table, SparseTable) else None,
+        "background_share": background_share(table, problem.records.prior) if isinstance(table, SparseTable) else None,
+        "estimates": [vars(one) for one in comparison.estimates],
         "comparison": [vars(row) for row in comparison.rows],
         "unavailable": comparison.unavailable,
         "better": [row.name for row in comparison.better],
@@ -227,6 +249,7 @@ def _by_level(values: dict[float, float]) -> dict[str, float]:
 def _attack_fields(one: Attack) -> dict[str, Any]:
     return {
         "error": one.error,
+        "error_standard_error": one.standard_error,
         "right": one.right,
         "blind_error": one.blind_error,
         "blind_right": one.blind_right,

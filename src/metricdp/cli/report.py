@@ -12,12 +12,12 @@ from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.data.named import named
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
-from metricdp.evaluate.compare import BASELINES, check_names
+from metricdp.evaluate.compare import BASELINES, QUICK_BASELINES, check_names
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.convergence import read_trace
-from metricdp.report.explorer import QUICK_BASELINES, SourceFile, compared_with, write_explorer
+from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 from metricdp.report.tables import print_line
 
 

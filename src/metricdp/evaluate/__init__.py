@@ -3,6 +3,7 @@
 from metricdp.evaluate.adversary import Attack, attack, posterior, wrong_prior
 from metricdp.evaluate.compare import BASELINES, Comparison, Row, compare
 from metricdp.evaluate.const_opt import const_opt
+from metricdp.evaluate.estimates import Estimate, estimate
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.evaluate.remap import best_outputs, remap
@@ -13,6 +14,7 @@ __all__ = [
     "BASELINES",
     "Attack",
     "Comparison",
+    "Estimate",
     "Rebuilt",
     "Row",
     "Utility",
@@ -20,6 +22,7 @@ __all__ = [
     "best_outputs",
     "compare",
     "const_opt",
+    "estimate",
     "guidance",
     "posterior",
     "rebuild",

@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.errors import InputError
+from metricdp.evaluate.guessing import best_guesses_in, costs_in, most_likely, output_chances
+from metricdp.evaluate.problem_of_file import StoredMetric
+from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.distances import CoordinateMetric, Metric
+from metricdp.metric.space import Space
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from metricdp.mechanism.choice import Choice
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
 ENTRIES_AT_ONCE = 4_000_000  # of the distances among records
+MAX_PRODUCTS = 1e12  # of distances and weights, about a minute: where more are needed, some outputs stand for all
+LEAST_SAMPLE = 200  # outputs that stand for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +44,10 @@ class Attack:
     blind_error, blind_right
         The same without seeing any report, from the belief alone.
     guesses
-        The row guessed after each output, with the least expected distance, shape (K,); None as ``error``.
+        The row guessed after each output, with the least expected distance, shape (K,); None as ``error``, and where
+        ``error`` is estimated.
+    standard_error
+        Of ``error``, where that is estimated from some of the outputs; 0 where it is exact.
     """
 
     error: float | None
@@ -45,15 +55,17 @@ class Attack:
     blind_error: float | None
     blind_right: float
     guesses: NDArray[np.int64] | None
+    standard_error: float = 0.0
 
 
-def posterior(mechanism: Mechanism, belief: ArrayLike | None = None) -> NDArray[np.float64]:
+def posterior(mechanism: Mechanism, belief: ArrayLike | None = None, *, outputs: Choice = None) -> NDArray[np.float64]:
     """Return how likely each record is after each output, ``q_i z_ik / sum_j q_j z_jk``, shape (N, K).
 
-    An output that never occurs under the belief leaves it as it was.
+    ``outputs`` chooses some outputs, for mechanisms that are too large for all. An output that never occurs under the
+    belief leaves it as it was.
     """
     prior = checked_belief(belief, mechanism.records.prior)
-    joint = prior[:, None] * mechanism.probabilities
+    joint = prior[:, None] * (mechanism.probabilities if outputs is None else mechanism.block(None, outputs))
     total = joint.sum(axis=0)
     return np.where(total > 0, joint / np.where(total > 0, total, 1.0), prior[:, None])
 
@@ -64,10 +76,20 @@ def attack(mechanism: Mechanism, problem: Problem, *, belief: ArrayLike | None =
 
 
 def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLike | None = None) -> list[Attack]:
-    """Attack several mechanisms of one problem; the distances among records are computed only once for all."""
+    """Attack several mechanisms of one problem; the distances among records are computed only once for dense ones."""
     true = problem.records.prior
     believed = checked_belief(belief, true)
-    tables = [mechanism.probabilities for mechanism in mechanisms]
+    dense = iter(_attack_dense([m.probabilities for m in mechanisms if not m.is_sparse], problem, true, believed))
+    return [
+        _attack_sparse(mechanism, problem, believed) if mechanism.is_sparse else next(dense) for mechanism in mechanisms
+    ]
+
+
+def _attack_dense(
+    tables: list[NDArray[np.float64]], problem: Problem, true: NDArray[np.float64], believed: NDArray[np.float64]
+) -> list[Attack]:
+    if not tables:
+        return []
     # the last column is the adversary who sees nothing
     Z = np.column_stack((*tables, np.ones(problem.n_records)))
     joint = true[:, None] * Z
@@ -94,6 +116,61 @@ def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLi
     return found
 
 
+def _attack_sparse(mechanism: Mechanism, problem: Problem, believed: NDArray[np.float64]) -> Attack:
+    """Attack a sparse mechanism in bounded memory: exactly, or from a sample of the outputs where that takes hours."""
+    table, true = mechanism.table, problem.records.prior
+    if not isinstance(table, SparseTable):
+        raise InputError("this attack is for sparse mechanisms: use attack")
+    likely = most_likely(table, believed, true)
+    right, blind_right = math.fsum(likely.joint), float(true[believed.argmax()])
+    metric = distance_among_records(problem)
+    if metric is None:
+        return Attack(None, right, None, blind_right, None)
+    points = problem.records.coordinates
+    space = Space.of(metric, points, points)
+    if space is not None and space.is_cheap:
+        everything = np.arange(mechanism.outputs.n)
+        guesses = best_guesses_in(space, table, believed, likely.rows, everything)
+        error = costs_in(space, table, true, guesses, everything)
+        blind = space.sums(true)[space.sums(believed).argmin()]
+        return Attack(math.fsum(error), right, float(blind), blind_right, guesses)
+    blind_guess = best_guesses(believed[:, None], problem, metric)
+    blind = float(true @ metric.to_rows(problem.records, blind_guess)[:, 0])
+    chances = output_chances(table, true)
+    sample = _sampled(chances, problem.n_records)
+    guesses, cost = _guess_in_blocks(mechanism, problem, metric, believed, sample)
+    if len(sample) == len(chances):
+        return Attack(math.fsum(cost), right, blind, blind_right, guesses)
+    # drawn as often as they are reported, so that the mean error after one of them estimates that after all
+    errors = cost / chances[sample]
+    return Attack(
+        float(errors.mean()), right, blind, blind_right, None, float(errors.std(ddof=1) / math.sqrt(len(errors)))
+    )
+
+
+def _sampled(chances: NDArray[np.float64], n_records: int) -> NDArray[np.int64]:
+    """Return all outputs, or so many drawn by their chances that guessing after them takes about a minute."""
+    n = int(max(LEAST_SAMPLE, MAX_PRODUCTS / n_records**2))
+    if n >= len(chances):
+        return np.arange(len(chances))
+    return np.random.default_rng(0).choice(len(chances), size=n, p=chances / chances.sum())
+
+
+def _guess_in_blocks(
+    mechanism: Mechanism, problem: Problem, metric: Metric, believed: NDArray[np.float64], outputs: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the best guess after each of ``outputs`` and its cost by the true prior, some outputs at a time."""
+    guesses, cost = np.empty(len(outputs), dtype=np.int64), np.empty(len(outputs))
+    step = max(1, ENTRIES_AT_ONCE // problem.n_records)
+    for start in range(0, len(outputs), step):
+        part = slice(start, start + step)
+        Z = mechanism.block(None, outputs[part])
+        guesses[part] = best_guesses(believed[:, None] * Z, problem, metric)
+        away = metric.to_rows(problem.records, guesses[part])
+        cost[part] = (problem.records.prior[:, None] * Z * away).sum(axis=0)
+    return guesses, cost
+
+
 def best_guesses(weights: NDArray[np.float64], problem: Problem, metric: Metric) -> NDArray[np.int64]:
     """Return for each column of ``weights`` (N, C) the record g with the least ``sum_i weights_ic d(i, g)``."""
     n = problem.n_records
@@ -111,12 +188,15 @@ def best_guesses(weights: NDArray[np.float64], problem: Problem, metric: Metric)
 
 def distance_among_records(problem: Problem) -> Metric | None:
     """Return the measure of the adversary's error: the metric, or the straight line if the streets are missing."""
+    metric = problem.metric
+    if isinstance(metric, StoredMetric) and metric.base is not None:
+        metric = metric.base
     try:
-        known = np.isfinite(problem.metric.to_rows(problem.records, np.zeros(1, dtype=np.int64))).all()
+        known = np.isfinite(metric.to_rows(problem.records, np.zeros(1, dtype=np.int64))).all()
     except InputError:
-        is_street = problem.metric.name == "street" and problem.records.kind == "places"
+        is_street = metric.name == "street" and problem.records.kind == "places"
         return CoordinateMetric("haversine") if is_street else None
-    return problem.metric if known else None
+    return metric if known else None
 
 
 def wrong_prior(problem: Problem) -> tuple[NDArray[np.float64], str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from metricdp.errors import InputError, MetricDPError, SolverError
 from metricdp.evaluate.adversary import attack_all
 from metricdp.evaluate.const_opt import const_opt
+from metricdp.evaluate.estimates import Estimate, estimate
+from metricdp.evaluate.plane_noise import remapped_noise, snapped_noise
 from metricdp.evaluate.remap import remap
 from metricdp.evaluate.spanner import spanner_mechanism
 from metricdp.mechanism.baselines import certified_as_it_is, decay_logarithms, planar_laplace, uniform
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 OURS = "this mechanism"
 TIME_LIMIT_SECONDS = 60.0  # for each mechanism that needs a linear program
+MAX_DENSE_ENTRIES = 30_000_000  # records times outputs of a table to compare with: 240 MB
+ANY_SIZE = ("uniform",)
+QUICK_BASELINES = ("exponential", "planar-laplace", "planar-laplace-remapped", "uniform")  # need no linear program
 TIE_TOLERANCE = 1e-6  # relative; a smaller difference of two losses does not matter
 
 
@@ -46,10 +51,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows, ours first, and why some of the requested mechanisms could not be made."""
+    """The rows, ours first, why some of the requested mechanisms could not be made, and losses of those not built."""
 
     rows: tuple[Row, ...]
     unavailable: dict[str, str]
+    estimates: tuple[Estimate, ...] = ()
 
     @property
     def ours(self) -> Row:
@@ -72,13 +78,18 @@ def compare(
 ) -> Comparison:
     """Build the mechanisms named in ``against`` on ``problem``, certify them, and put them beside ``mechanism``.
 
-    ``time_limit`` is in seconds for each that needs a linear program.
+    ``time_limit`` is in seconds for each that needs a linear program. Of problems that are too large for dense tables,
+    expected losses of the simple mechanisms are estimated from a sample, and the others are left out.
     """
     check_names(against)
-    entries, unavailable = [(OURS, mechanism, "")], {}
+    entries, unavailable, estimates = [(OURS, mechanism, "")], {}, []
+    is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in dict.fromkeys(against):
         try:
-            entries.append((name, *BASELINES[name](problem, time_limit)))
+            if is_large and name not in ANY_SIZE:
+                estimates.append(estimate(name, problem))
+            else:
+                entries.append((name, *BASELINES[name](problem, time_limit)))
         except MetricDPError as error:
             unavailable[name] = str(error)
     attacks = attack_all([made for _, made, _ in entries], problem)
@@ -95,7 +106,7 @@ def compare(
         )
         for (name, made, note), attack in zip(entries, attacks, strict=True)
     )
-    return Comparison(rows, unavailable)
+    return Comparison(rows, unavailable, tuple(estimates))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -113,6 +124,14 @@ def _exponential(problem: Problem, _time_limit: float | None) -> tuple[Mechanism
 
 def _planar_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
     return planar_laplace(problem), "guarantees 2 epsilon"
+
+
+def _snapped_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
+    return snapped_noise(problem)
+
+
+def _remapped_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
+    return remapped_noise(problem)
 
 
 def _uniform(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
@@ -138,6 +157,8 @@ def _kernel(problem: Problem, time_limit: float | None) -> tuple[Mechanism, str]
 BASELINES: dict[str, Callable[[Problem, float | None], tuple[Mechanism, str]]] = {
     "exponential": _exponential,
     "planar-laplace": _planar_laplace,
+    "planar-laplace-snapped": _snapped_laplace,
+    "planar-laplace-remapped": _remapped_laplace,
     "uniform": _uniform,
     "const-opt": _const_opt,
     "spanner": _spanner,

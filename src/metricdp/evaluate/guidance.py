@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.metric.distances import CHUNK_ENTRIES
+from metricdp.problem.losses import EVERYTHING
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
 NEGLIGIBLE_PROBABILITY = 1e-3  # less makes no difference in practice
+FIRST_ROWS = 64  # that are looked at before all others
 
 
 def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
@@ -23,10 +29,9 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
             f"No record has a neighbour within eta = {problem.eta:g}, so everybody reports their cheapest output and "
             "NOTHING is protected: choose a larger eta."
         )
-    Z = mechanism.probabilities
     typical = float(np.median(graph.distances))
     suggestion = f"; epsilon = {1.0 / typical:.3g} would be 1 at the median neighbour distance" if typical > 0 else ""
-    is_open, is_silent = _reports_the_cheapest(Z, problem), _is_same_for_neighbours(Z, problem)
+    is_open, is_silent = _reports_the_cheapest(mechanism, problem), _is_same_for_neighbours(mechanism, problem)
     if is_open and is_silent:
         return "All neighbours share their cheapest output and report it: privacy costs nothing here at any epsilon."
     if is_open:
@@ -47,14 +52,32 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
     return None
 
 
-def _reports_the_cheapest(Z: NDArray[np.float64], problem: Problem) -> bool:
+def _reports_the_cheapest(mechanism: Mechanism, problem: Problem) -> bool:
     """Return whether every record that can occur reports (one of) its cheapest outputs nearly always."""
-    matters = problem.records.prior > 0
-    is_cheapest = problem.loss == problem.loss.min(axis=1, keepdims=True)
-    return bool(((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEGLIGIBLE_PROBABILITY).all())
+    for rows, Z in _growing_blocks(mechanism):
+        losses = problem.losses.block(rows, EVERYTHING)
+        is_cheapest = losses == losses.min(axis=1, keepdims=True)
+        matters = problem.records.prior[rows] > 0
+        if not ((Z * is_cheapest).sum(axis=1)[matters] >= 1.0 - NEGLIGIBLE_PROBABILITY).all():
+            return False
+    return True
 
 
-def _is_same_for_neighbours(Z: NDArray[np.float64], problem: Problem) -> bool:
+def _is_same_for_neighbours(mechanism: Mechanism, problem: Problem) -> bool:
     """Return whether all records of a component report nearly alike (in total variation from its first record)."""
-    first = np.array([rows[0] for rows in problem.graph.components])
-    return bool((0.5 * np.abs(Z - Z[first[problem.graph.labels]]).sum(axis=1) <= NEGLIGIBLE_PROBABILITY).all())
+    first = np.array([rows[0] for rows in problem.graph.components])[problem.graph.labels]
+    for rows, Z in _growing_blocks(mechanism):
+        apart = 0.5 * np.abs(Z - mechanism.block(first[rows])).sum(axis=1)
+        if not (apart <= NEGLIGIBLE_PROBABILITY).all():
+            return False
+    return True
+
+
+def _growing_blocks(mechanism: Mechanism) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield all rows a part at a time, at first a few: most often these already decide."""
+    n, start, size = mechanism.records.n, 0, FIRST_ROWS
+    most = max(1, CHUNK_ENTRIES // mechanism.outputs.n)
+    while start < n:
+        rows = slice(start, min(start + min(size, most), n))
+        yield rows, mechanism.block(rows)
+        start, size = rows.stop, 4 * size

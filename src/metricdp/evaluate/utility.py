@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.errors import InputError
-from metricdp.mechanism.mechanism import table_loss
-from metricdp.problem.loss import distance_loss
+from metricdp.evaluate.problem_of_file import StoredMetric
+from metricdp.evaluate.spread import spread_by_blocks, spread_in_space
+from metricdp.mechanism.expected import record_losses, table_loss
+from metricdp.mechanism.sparse import SparseTable
+from metricdp.problem.loss_space import space_of
+from metricdp.problem.losses import DistanceLosses, distance_losses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.problem.losses import Losses
     from metricdp.problem.problem import Problem
 
 QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -35,7 +40,7 @@ class Utility:
         ``sum_k c_ik z_ik`` of each record, shape (N,).
     distance_mean, distance_quantiles
         Of the distance from the true record to the report, over records (by the prior) and reports; None if the
-        metric cannot measure to the outputs.
+        metric cannot measure to the outputs. Quantiles of a sparse mechanism are rounded up, by 0.025 % at most.
     """
 
     loss: float
@@ -46,25 +51,31 @@ class Utility:
 
 def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = QUANTILE_LEVELS) -> Utility:
     """Return the cost of ``mechanism`` on ``problem``."""
-    Z = mechanism.probabilities
+    prior, table = problem.records.prior, mechanism.table
     mean, quantiles = None, None
+    per_record = record_losses(table, problem.losses)
     distances = output_distances(problem)
-    if distances is not None:
-        weights = problem.records.prior[:, None] * Z
-        mean = math.fsum((weights * distances).sum(axis=1))
-        quantiles = weighted_quantiles(distances, weights, levels)
-    return Utility(table_loss(mechanism.table, problem), (problem.loss * Z).sum(axis=1), mean, quantiles)
+    if distances is not None and isinstance(table, SparseTable):
+        mean = math.fsum(prior * (per_record if distances is problem.losses else record_losses(table, distances)))
+        space = space_of(distances)
+        spread = spread_by_blocks(mechanism, distances) if space is None else spread_in_space(table, space, prior)
+        quantiles = spread.quantiles(levels)
+    elif distances is not None:
+        weights = prior[:, None] * mechanism.probabilities
+        mean = math.fsum((weights * distances.whole()).sum(axis=1))
+        quantiles = weighted_quantiles(distances.whole(), weights, levels)
+    return Utility(table_loss(table, problem), per_record, mean, quantiles)
 
 
-def output_distances(problem: Problem) -> NDArray[np.float64] | None:
-    """Return the distance from each record to each output, shape (N, K); None if it is not known."""
+def output_distances(problem: Problem) -> Losses | None:
+    """Return the distances from records to outputs; None if they are not known."""
+    metric = problem.metric.base if isinstance(problem.metric, StoredMetric) else problem.metric
+    if isinstance(problem.losses, DistanceLosses) and problem.losses.metric is metric:
+        return problem.losses
     try:
-        distances = distance_loss(problem.records, problem.outputs, problem.metric)
+        return distance_losses(problem.records, problem.outputs, problem.metric if metric is None else metric)
     except InputError:
-        if problem.loss_name != "distance":
-            return None
-        distances = problem.loss
-    return distances if np.isfinite(distances).all() else None
+        return problem.losses if problem.loss_name == "distance" else None
 
 
 def weighted_quantiles(values: ArrayLike, weights: ArrayLike, levels: Sequence[float]) -> dict[float, float]:

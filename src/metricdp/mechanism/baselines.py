@@ -11,6 +11,7 @@ from metricdp.errors import InputError
 from metricdp.mechanism.certify import TOTAL
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.repair import repair
+from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.loss import distance_loss
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
 
 PAIRS_AT_ONCE = 1_000_000  # entries of a block of pairs
+MAX_UNIFORM_ENTRIES = 1_000_000  # of a dense table; a larger one is all background
 BUDGET_TOLERANCE = 1e-9  # relative; a smaller excess over the budget is rounding
 
 
@@ -99,7 +101,12 @@ def uniform(problem: Problem) -> Mechanism:
     share, rest = divmod(TOTAL, problem.n_outputs)
     row = np.full(problem.n_outputs, share, dtype=np.uint64)
     row[:rest] += np.uint64(1)  # the same for all records: nothing is told apart
-    return Mechanism.of(problem, np.tile(row, (problem.n_records, 1)), solver="uniform")
+    n = problem.n_records
+    if n * problem.n_outputs <= MAX_UNIFORM_ENTRIES:
+        return Mechanism.of(problem, np.tile(row, (n, 1)), solver="uniform")
+    starts, nothing = np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+    only_background = SparseTable(starts, nothing.astype(np.int32), nothing, row, np.ones(n, dtype=np.uint64))
+    return Mechanism.of(problem, only_background, solver="uniform")
 
 
 def constant_matrix(problem: Problem) -> NDArray[np.float64]:

@@ -194,7 +194,7 @@ class CoordinateMetric(Metric):
         """Return a tree, the radius in it that is ``eta``, and its possible error; None where no tree is suitable."""
         if self.name == "haversine":
             chord = 2.0 * math.sin(min(eta / (2.0 * EARTH_RADIUS_KM), math.pi / 2))
-            return cKDTree(_on_sphere(points)), chord, SPHERE_ROUNDING
+            return cKDTree(on_sphere(points)), chord, SPHERE_ROUNDING
         if points.shape[1] > MAX_TREE_DIMENSION or max(np.abs(points).max(), eta) > LARGEST_FOR_TREE:
             return None
         return cKDTree(points), eta, SMALLEST_FOR_TREE
@@ -249,7 +249,8 @@ def sorted_pairs(found: NDArray[np.integer[Any]], distances: NDArray[np.float64]
     return np.ascontiguousarray(pairs[order]).reshape(-1, 2), distances[keep][order]
 
 
-def _on_sphere(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+def on_sphere(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return places as points of the unit sphere, shape (n, 3)."""
     latitude, longitude = np.radians(degrees[:, 0]), np.radians(degrees[:, 1])
     return np.column_stack(
         (np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude))

@@ -17,8 +17,15 @@ import numpy as np
 from metricdp.data.road import CITIES
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import MetricDPError
-from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, check_names
-from metricdp.mechanism.mechanism import table_loss
+from metricdp.evaluate.compare import (
+    ANY_SIZE,
+    BASELINES,
+    MAX_DENSE_ENTRIES,
+    QUICK_BASELINES,
+    TIME_LIMIT_SECONDS,
+    check_names,
+)
+from metricdp.mechanism.expected import record_losses, table_loss
 from metricdp.report.convergence import convergence
 from metricdp.report.explorer_data import mechanism_fields, packed, streets_of
 
@@ -35,7 +42,6 @@ SCRIPTS = ("read.js", "draw.js", "map.js", "lists.js", "panels.js", "main.js")  
 CONTENT_POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-QUICK_BASELINES = ("exponential", "planar-laplace", "uniform")  # to compare with: these need no linear program
 Compared = tuple[str, float, bool]
 """A mechanism to compare with: its name, its expected loss, and whether it is certified at the same budget."""
 
@@ -64,10 +70,13 @@ def write_explorer(target: str | Path, mechanism: Mechanism, **options: Any) -> 
 
 
 def compared_with(problem: Problem, names: Sequence[str] = QUICK_BASELINES) -> list[Compared]:
-    """Build the named mechanisms on ``problem``; one that cannot be made there is left out."""
+    """Build the named mechanisms on ``problem``; one that cannot be made there, or is too large, is left out."""
     check_names(names)
     rows = []
+    is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in names:
+        if is_large and name not in ANY_SIZE:
+            continue
         try:
             made, _ = BASELINES[name](problem, TIME_LIMIT_SECONDS)
         except MetricDPError:
@@ -109,7 +118,7 @@ def explorer_page(
     payload = mechanism_fields(mechanism, streets_of(records) if streets is None else streets)
     payload["loss"] = None
     if problem is not None:
-        losses = (mechanism.probabilities * problem.loss).sum(axis=1)
+        losses = record_losses(mechanism.table, problem.losses)
         payload["arrays"]["losses"] = packed(losses.astype(np.float32))
         is_length = problem.loss_name.startswith(("travel", "distance")) and payload["unit"]
         payload["loss"] = {

@@ -24,32 +24,34 @@ UPPER_COLOUR = "#c2410c"
 LEAST_SHOWN_PROBABILITY = 1e-6  # of a probability in the heat map
 LARGEST_DISC_AREA = 900.0  # of a certain report, in square points
 MAX_BARS = 20
+MAX_LINES = 2_000  # of the heat map, each way: more than a screen can show
 
 
 def plot_mechanism(mechanism: Mechanism, record: object = None, *, axes: Any = None) -> Any:
-    """Draw the table as a heat map, or what one ``record`` (its id) reports."""
+    """Draw the table as a heat map, or what one ``record`` (its id) reports; of a large table some rows and outputs."""
     if record is not None:
         return plot_record(mechanism, record, axes=axes)
     canvas = _axes(axes)
     from matplotlib.colors import LogNorm  # noqa: PLC0415  (an extra)
 
-    rows = _along_main_direction(mechanism.records.coordinates, mechanism.records.coordinates)
-    columns = _along_main_direction(mechanism.records.coordinates, mechanism.outputs.coordinates)
-    shown = np.maximum(mechanism.probabilities[np.ix_(rows, columns)], LEAST_SHOWN_PROBABILITY)
+    rows = _thinned(_along_main_direction(mechanism.records.coordinates, mechanism.records.coordinates))
+    columns = _thinned(_along_main_direction(mechanism.records.coordinates, mechanism.outputs.coordinates))
+    shown = np.maximum(mechanism.block(rows, columns), LEAST_SHOWN_PROBABILITY)
     image = canvas.imshow(
         shown, aspect="auto", norm=LogNorm(LEAST_SHOWN_PROBABILITY, 1.0), cmap="magma", interpolation="nearest"
     )
     canvas.figure.colorbar(image, ax=canvas, label="probability of the report")
     canvas.set_xlabel("report, along the data's main direction")
     canvas.set_ylabel("true record, along the same direction")
-    canvas.set_title(f"{mechanism.records.name}: {mechanism.epsilon:g}-mDP mechanism")
+    some = f", {len(rows):,} of {mechanism.records.n:,} records" if len(rows) < mechanism.records.n else ""
+    canvas.set_title(f"{mechanism.records.name}: {mechanism.epsilon:g}-mDP mechanism{some}")
     return canvas
 
 
 def plot_record(mechanism: Mechanism, record: object, *, axes: Any = None) -> Any:
     """Draw what one record reports: on the map if the records have two coordinates, else the likeliest as bars."""
     row = int(mechanism.rows_of([record])[0])
-    chances = mechanism.probabilities[row]
+    chances = mechanism.block(row)[0]
     canvas = _axes(axes)
     if mechanism.records.dimension == 2:
         _draw_on_map(canvas, mechanism, row, chances)
@@ -140,6 +142,13 @@ def _along_main_direction(records: NDArray[np.float64], points: NDArray[np.float
     centre = records.mean(axis=0)
     direction = np.linalg.svd(records - centre, full_matrices=False)[2][0]
     return np.argsort((points - centre) @ direction, kind="stable")
+
+
+def _thinned(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most `MAX_LINES` of the numbers, evenly spread."""
+    if len(order) <= MAX_LINES:
+        return order
+    return order[np.linspace(0, len(order) - 1, MAX_LINES).round().astype(np.int64)]
 
 
 def _draw_on_map(canvas: Any, mechanism: Mechanism, row: int, chances: NDArray[np.float64]) -> None:

@@ -52,7 +52,7 @@ def _room(mechanism: Mechanism, pairs: NDArray[np.int32], distances: NDArray[np.
     block = max(1, ENTRIES_AT_ONCE // mechanism.outputs.n)
     for start in range(0, len(pairs), block):
         part = slice(start, start + block)
-        p, q = (mechanism.dense_table[pairs[part, side]] / 2.0**63 for side in (0, 1))
+        p, q = (mechanism.block(pairs[part, side]) for side in (0, 1))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.maximum(p, q) >= LEAST_SEEN_PROBABILITY, np.abs(np.log(p) - np.log(q)), 0.0)
         room[part] = mechanism.epsilon * distances[part] - ratio.max(axis=1)

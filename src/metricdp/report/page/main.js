@@ -183,6 +183,7 @@ showOptimality();
 showComparison();
 showConvergence();
 showFile();
+showLeftOut();
 startSearch();
 document.body.classList.toggle("has-lists", !hasMap);
 stage = hasMap ? makeMap(state, choose) : makeLists(state, choose);

@@ -158,6 +158,15 @@ function showComparison() {
   box.replaceChildren(title, element("p", { class: "small", text: what }), list);
 }
 
+/** What of the table is not on this page. */
+function showLeftOut() {
+  const { entries, of, left_out: missing, background } = payload.shown;
+  if (missing < 5e-5 && background === null) return;
+  const shared = background === null ? "" : `, and ${percent(background)} of all reports come from a background that all records share`;
+  byId("left-out").textContent = `This page holds ${count(entries)} of ${count(of)} stored probabilities${shared}. What it leaves out is ${percent(missing)} of all reports; the figures above count all.`;
+  byId("left-out").hidden = false;
+}
+
 function showFile() {
   if (!payload.file) return;
   const box = byId("file");

@@ -57,7 +57,8 @@ function posteriorOf(output) {
     total += joint;
     if (joint > 0) found.push([columnRows[e], joint]);
   }
-  for (const entry of found) entry[1] /= total;
+  // records that are left out of the page share what is missing to the output's own chance
+  for (const entry of found) entry[1] /= Math.max(total, arrays.chance[output]);
   found.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
   lastPosterior = { output, found };
   return found;

@@ -1,0 +1,44 @@
+"""Losses that are distances between points, so that compiled code computes them; and all others in blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric
+from metricdp.metric.space import MANHATTAN, Space
+from metricdp.problem.losses import EVERYTHING, DistanceLosses, TravelLosses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from metricdp.problem.losses import Losses
+
+
+def space_of(losses: Losses) -> Space | None:
+    """Return points whose distances are the losses from records to outputs; None if there are none.
+
+    The travel loss is one: the Manhattan distance of the ways to the destinations, divided by their number.
+    """
+    if type(losses) is DistanceLosses:
+        return Space.of(losses.metric, losses.records.coordinates, losses.outputs.coordinates)
+    if type(losses) is TravelLosses:
+        ways = losses.from_records, losses.from_outputs
+        return Space(*ways, MANHATTAN, 1.0 / ways[0].shape[1])
+    return None
+
+
+def loss_blocks(losses: Losses, at_once: int = CHUNK_ENTRIES) -> Iterator[tuple[slice, slice, NDArray[np.float64]]]:
+    """Yield all losses a part at a time: some rows, some outputs, and their block of at most ``at_once`` entries.
+
+    Parts are rows, or outputs where the metric measures from all records at once.
+    """
+    n, K = losses.shape
+    is_by_output = isinstance(losses, DistanceLosses) and type(losses.metric) is not CoordinateMetric
+    step = max(1, at_once // (n if is_by_output else K))
+    for start in range(0, K if is_by_output else n, step):
+        part = slice(start, min(start + step, K if is_by_output else n))
+        rows, outputs = (slice(0, n), part) if is_by_output else (part, slice(0, K))
+        yield rows, outputs, losses.block(rows, outputs if is_by_output else EVERYTHING)
