@@ -70,11 +70,11 @@ def solve_places(task: dict[str, Any]) -> dict[str, Any]:
     options = {"method": task["method"], "gap": task["gap"], "time_limit": task.get("limit")}
     if task["method"] == "direct":
         options["options"] = mdp.DirectOptions(**task["options"])
-    _solve(contiguous(task["city"], WARM_UP_RECORDS), task, options)
+    mdp.solve(_problem(contiguous(task["city"], WARM_UP_RECORDS), task), **options)
     records = contiguous(task["city"], task["n"])
     forget_peak()
     before, clock = held_mb(), Clock()
-    problem = mdp.Problem(records, epsilon=task["epsilon"], eta=task["eta"], outputs=records.n)
+    problem = _problem(records, task)
     made = clock.read()
     result = mdp.solve(problem, **options)
     taken, peak, table = clock.read(), peak_mb(), result.mechanism.table
@@ -105,11 +105,10 @@ def solve_places(task: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _solve(records: Any, task: dict[str, Any], options: dict[str, Any]) -> Any:
+def _problem(records: Any, task: dict[str, Any]) -> Any:
     import metricdp as mdp
 
-    problem = mdp.Problem(records, epsilon=task["epsilon"], eta=task["eta"], outputs=records.n)
-    return mdp.solve(problem, **options)
+    return mdp.Problem(records, epsilon=task["epsilon"], eta=task["eta"], outputs=range(records.n), loss="distance")
 
 
 def load_places(task: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +118,7 @@ def load_places(task: dict[str, Any]) -> dict[str, Any]:
     import metricdp as mdp
     from benchmarks.processes import forget_peak, held_mb, peak_mb
 
-    small = _solve(contiguous(task["city"], WARM_UP_RECORDS), task, {"method": "local", "gap": 0.1}).mechanism
+    small = mdp.solve(_problem(contiguous(task["city"], WARM_UP_RECORDS), task), method="local", gap=0.1).mechanism
     small_file = Path(task["file"]).with_suffix(".small.mdp")
     small.save(small_file)
     mdp.load(small_file).perturb_rows(np.arange(WARM_UP_RECORDS))

@@ -70,7 +70,7 @@ def run(sizes: Sequence[int], keep: Keep) -> tuple[list[dict[str, Any]], str]:
         for n in sizes:
             records = contiguous(city, n)
             for epsilon in EPSILONS:
-                found = compared(city, mdp.Problem(records, epsilon=epsilon, eta=ETA))
+                found = compared(city, mdp.Problem(records, epsilon=epsilon, eta=ETA, loss="distance"))
                 keep(found)
                 rows += found
                 for row in found:
@@ -114,7 +114,7 @@ def compared(city: str, problem: mdp.Problem) -> list[dict[str, Any]]:
 
 def optimum_of_all_pairs(problem: mdp.Problem) -> dict[str, Any]:
     """Return the optimum that protects what the rivals protect: every pair at its straight distance."""
-    whole = mdp.Problem(problem.records, epsilon=problem.epsilon, eta=EVERYWHERE)
+    whole = mdp.Problem(problem.records, epsilon=problem.epsilon, eta=EVERYWHERE, loss="distance")
     result = mdp.solve(whole, method="local", gap=GAP, time_limit=TIME_LIMIT)
     (row,) = compare(result.mechanism, whole).rows
     proof = {"lower_bound": result.lower_bound, "gap": result.gap, "certified": row.certified}
