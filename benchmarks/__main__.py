@@ -37,13 +37,15 @@ OTHERS = (
     "sparse_rates",
     "startup",
 )
-NAMES = (*REGISTERED, *OTHERS)
-NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps")
+KEEPING = ("places",)  # studies that save rows as they come
+NAMES = (*REGISTERED, *KEEPING, *OTHERS)
+NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps", "old")
 USED = {
-    "peers": set(NARROWING),
-    "growth": set(NARROWING) - {"gaps"},
-    "auto": set(NARROWING) - {"peers"},
+    "peers": set(NARROWING) - {"old"},
+    "growth": set(NARROWING) - {"gaps", "old"},
+    "auto": set(NARROWING) - {"peers", "old"},
     "rates": {"seed", "repetitions", "sizes"},
+    "places": {"sizes", "old"},
     "others": set(),
 }
 PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")
@@ -88,6 +90,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of records")
     parser.add_argument("--exponents", nargs="+", type=float, help="epsilon times the median neighbour distance")
     parser.add_argument("--gaps", nargs="+", type=float, help="certified gaps to reach, for example 0.01 0.001")
+    parser.add_argument("--old", type=Path, help="a checkout of another version of the library to compare with")
     arguments = parser.parse_intermixed_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
@@ -112,6 +115,9 @@ def check_options(name: str, arguments: argparse.Namespace) -> None:
 def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     if name in OTHERS:
         return importlib.import_module(f"benchmarks.{name}").run()
+    if name in KEEPING:
+        keep = _keeper(arguments.out / f"{name}.jsonl", {**machine(), "seed": seed})
+        return importlib.import_module(f"benchmarks.{name}").run(keep=keep, sizes=arguments.sizes, old=arguments.old)
     module, full, quick = REGISTERED[name]
     chosen = quick if arguments.quick else full
     for option in ("limit", "repetitions"):
@@ -126,17 +132,22 @@ def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
             datasets=tuple(name for name in arguments.datasets if name != "rome"),
             rome=chosen.rome if "rome" in arguments.datasets else (),
         )
-    kept = arguments.out / f"{name}.jsonl"
+    keep = _keeper(arguments.out / f"{name}.jsonl", {**machine(), "seed": seed, "registry": asdict(chosen)})
+    work = importlib.import_module(f"benchmarks.{module}").run
+    return work(chosen, seed=seed, keep=keep, profile=arguments.profile)
+
+
+def _keeper(kept: Path, first: dict[str, Any]) -> registry.Keep:
+    """Return a function that adds rows to a new file of JSON lines, which begins with ``first``."""
     if kept.exists():
         kept.replace(kept.with_suffix(".jsonl.old"))
 
     def keep(rows: list[dict[str, Any]]) -> None:
-        first = [] if kept.exists() else [{**machine(), "seed": seed, "registry": asdict(chosen)}]
+        head = [] if kept.exists() else [first]
         with kept.open("a") as lines:
-            lines.writelines(json.dumps(row) + "\n" for row in (*first, *rows))
+            lines.writelines(json.dumps(row) + "\n" for row in (*head, *rows))
 
-    work = importlib.import_module(f"benchmarks.{module}").run
-    return work(chosen, seed=seed, keep=keep, profile=arguments.profile)
+    return keep
 
 
 def machine() -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_commands_in_the_documents(commands, tmp_path, monkeypatch):
 
 
 # pages to be followed from top to bottom: files that are shown are written, code and commands run in one folder
-SESSIONS = ("tutorial-city.md", "tutorial-own-distance.md", "auditing.md")
+SESSIONS = ("tutorial-city.md", "tutorial-own-distance.md", "auditing.md", "places.md")
 STEP = re.compile(r"(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
