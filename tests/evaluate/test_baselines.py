@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ from tests.conftest import DATASETS, linprog_optimum, small_problem
 from tests.mechanism.independent import is_private
 
 import metricdp as mdp
-from metricdp.evaluate import BASELINES, compare, const_opt, spanner, spanner_mechanism
+from metricdp.evaluate import (
+    BASELINES,
+    compare,
+    const_opt,
+    estimate,
+    plane_noise,
+    remap,
+    spanner,
+    spanner_mechanism,
+)
+from metricdp.evaluate.plane_noise import remapped_noise, snapped_noise
 from metricdp.mechanism.baselines import (
     certified_as_it_is,
     decay_logarithms,
@@ -27,8 +38,10 @@ from metricdp.problem.loss import distance_loss
 def test_ours_is_never_worse_than_a_certified_one(dataset):
     problem = small_problem(dataset, seed=6)
     table = compare(mdp.solve(problem, gap=1e-7).mechanism, problem, list(BASELINES))
-    assert [row.name for row in table.rows[1:]] == list(BASELINES)
-    assert not table.unavailable
+    # noise on the plane is for two coordinates
+    missing = ["planar-laplace-snapped", "planar-laplace-remapped"] if problem.records.dimension > 2 else []
+    assert [row.name for row in table.rows[1:]] == [name for name in BASELINES if name not in missing]
+    assert list(table.unavailable) == missing
     assert not table.better
     optimum = linprog_optimum(problem)
     for row in table.rows:
@@ -61,6 +74,83 @@ def test_planar_laplace_satisfies_twice_the_budget_and_not_the_budget(dataset):
         assert not is_private(mechanism.table, pairs, distances, 0.999 * mechanism.epsilon)
     weights = np.exp(-problem.epsilon * distance_loss(problem.records, problem.outputs, problem.metric))
     assert mechanism.probabilities == pytest.approx(weights / weights.sum(axis=1, keepdims=True), rel=1e-8)
+
+
+@pytest.fixture(scope="module")
+def town():
+    return mdp.Problem(mdp.data.road("gothenburg", n=80, seed=1), epsilon=2.0, eta=2.0, loss="distance")
+
+
+def test_noise_on_the_plane_is_moved_to_the_nearest_output(town):
+    """Against a million noisy points: a gamma radius, a uniform direction, the nearest output."""
+    made, note = snapped_noise(town)
+    assert made.epsilon == town.epsilon
+    assert "nearest output" in note
+    found = estimate("planar-laplace-snapped", town)
+    assert abs(table_loss(made.table, town) - found.loss) < 4 * found.standard_error + 0.005 * found.loss
+
+
+@pytest.mark.parametrize("metric", ["haversine", "euclidean", "manhattan"])
+def test_remapped_noise_is_the_strongest_rival(metric):
+    if metric == "haversine":
+        problem = mdp.Problem(mdp.data.road("gothenburg", n=40, seed=1), epsilon=2.0, eta=3.0, loss="distance")
+    else:
+        problem = mdp.Problem(np.random.default_rng(0).random((40, 2)), epsilon=8.0, eta=0.5, metric=metric)
+    snapped, remapped = snapped_noise(problem)[0], remapped_noise(problem)[0]
+    loss = table_loss(remapped.table, problem)
+    assert loss <= table_loss(remap(snapped, problem).table, problem) * (1 + 1e-3)
+    assert loss <= table_loss(snapped.table, problem)
+    assert mdp.solve(problem, gap=1e-3).loss <= loss
+    pairs, distances = problem.graph.pairs, problem.graph.distances
+    assert is_private(remapped.table, pairs, distances, problem.epsilon)
+
+
+def test_too_many_nodes_are_moved_to_outputs_before_they_are_remapped(town, monkeypatch):
+    monkeypatch.setattr(plane_noise, "MAX_PRODUCTS", 0)
+    made, note = remapped_noise(town)
+    assert note.endswith("which is then remapped")
+    assert table_loss(made.table, town) < table_loss(snapped_noise(town)[0].table, town)
+
+
+@pytest.mark.parametrize(
+    ("records", "part"),
+    [(mdp.Records([[0.0, 0.0], [60.0, 170.0]]), "too many nodes"), (mdp.data.words(n=3, seed=0), "two coordinates")],
+)
+def test_noise_that_has_no_grid(records, part):
+    problem = mdp.Problem(records, epsilon=1.0, eta=1.0, loss="distance")
+    with pytest.raises(mdp.InputError, match=part):
+        snapped_noise(problem)
+
+
+def test_large_problems_are_estimated(town, monkeypatch):
+    names = ["exponential", "planar-laplace", "planar-laplace-snapped", "planar-laplace-remapped", "uniform"]
+    exact = {row.name: row for row in compare(uniform(town), town, names).rows}
+    monkeypatch.setattr(sys.modules["metricdp.evaluate.compare"], "MAX_DENSE_ENTRIES", 10)
+    table = compare(uniform(town), town, names)
+    assert [row.name for row in table.rows] == ["this mechanism", "uniform"]
+    assert "too large" in table.unavailable["planar-laplace"]
+    assert [one.name for one in table.estimates] == ["exponential", "planar-laplace-snapped", "planar-laplace-remapped"]
+    for one in table.estimates:
+        assert abs(one.loss - exact[one.name].loss) < 4 * one.standard_error + 0.01 * one.loss
+
+
+def test_what_cannot_be_estimated_says_why():
+    problem = mdp.Problem(np.random.default_rng(0).random((9, 2)), epsilon=2.0, eta=1.0, metric="manhattan")
+    with pytest.raises(mdp.InputError, match="Manhattan"):
+        estimate("planar-laplace-snapped", problem)
+    given = mdp.Problem(problem.records, epsilon=2.0, eta=1.0, metric="euclidean", loss=np.ones((9, 9)))
+    with pytest.raises(mdp.InputError, match="not a distance between points"):
+        estimate("planar-laplace-snapped", given)
+    assert estimate("exponential", given).loss == pytest.approx(1.0)
+
+
+def test_a_large_uniform_mechanism_is_all_background(monkeypatch):
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=2.0, outputs=7)
+    dense = uniform(problem)
+    monkeypatch.setattr("metricdp.mechanism.baselines.MAX_UNIFORM_ENTRIES", 1)
+    sparse = uniform(problem)
+    assert sparse.table.n_stored == 0
+    assert np.array_equal(sparse.table.block(), dense.table)
 
 
 def test_uniform_is_exact():

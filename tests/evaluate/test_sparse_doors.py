@@ -7,11 +7,13 @@ import sys
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.conftest import small_problem
 from tests.mechanism.independent import is_private
 
 import metricdp as mdp
+from metricdp.apply.frames import perturb_column, perturb_frame
 from metricdp.apply.text import perturb_text
 from metricdp.budget.memoized import fingerprint, memoize
 from metricdp.cli import evaluate as command
@@ -30,6 +32,7 @@ from metricdp.evaluate import (
 from metricdp.evaluate.auditor.neighbours import record_neighbours
 from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.remap import merged
+from metricdp.extras import MetricPrivacy, make_measurement
 from metricdp.mechanism.expected import record_losses, table_loss
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.sparse import SparseTable
@@ -184,6 +187,11 @@ def test_the_plots(places, no_matrix):
     assert "reports" in places.sparse.plot(places.problem.records.ids[0]).get_title()
 
 
+def test_the_notebook_states_what_is_stored(places, no_matrix):
+    assert f"{places.sparse.table.n_stored:,} stored weights" in places.sparse._repr_html_()
+    assert "stored weights" not in places.dense._repr_html_()
+
+
 def test_a_large_heat_map_shows_some_rows(places, monkeypatch, no_matrix):
     monkeypatch.setattr("metricdp.report.plots.MAX_LINES", 20)
     axes = places.sparse.plot()
@@ -210,13 +218,27 @@ def test_the_memory_tells_tables_apart(places, tmp_path, no_matrix):
 
 
 def test_drawing_doors(places, words, tmp_path, no_matrix):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"id": list(places.problem.records.ids[:5])})
-    column = places.sparse.perturb(frame["id"], allow_unprotected=True)
-    assert set(column) <= set(places.problem.records.ids)
+    records, ids = places.problem.records, set(places.problem.records.ids)
+    column = pd.Series(list(records.ids[:5]), name="id")
+    assert set(places.sparse.perturb(column, allow_unprotected=True)) <= ids
+    assert set(perturb_column(places.sparse, column, allow_unprotected=True)) <= ids
+    frame = pd.DataFrame(records.coordinates[:5], columns=["lat", "lon"])
+    assert set(perturb_frame(places.sparse, frame, snap_limit=0.1, allow_unprotected=True)["report"]) <= ids
+    privacy = MetricPrivacy(mechanism=places.sparse, snap_limit=0.1, allow_unprotected=True).fit(records.coordinates)
+    assert privacy.transform(records.coordinates[:5]).shape == (5, 2)
     (tmp_path / "a.txt").write_text(" ".join(words.problem.records.ids[:20]))
     perturb_text(words.sparse, tmp_path / "a.txt", tmp_path / "b.txt", allow_unprotected=True)
     assert set((tmp_path / "b.txt").read_text().split()) <= set(words.problem.records.ids)
+
+
+def test_a_measurement_of_opendp(words, no_matrix):
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib", "honest-but-curious")
+    try:
+        known = np.flatnonzero(~words.sparse.guarantee.is_isolated)[0]
+        assert make_measurement(words.sparse)(words.problem.records.ids[known]) in words.problem.records.ids
+    finally:
+        dp.disable_features("contrib", "honest-but-curious")
 
 
 def test_the_comparison(places, no_matrix, monkeypatch):

@@ -26,7 +26,7 @@ from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
 from metricdp.mechanism.sparse import SparseTable
-from metricdp.report.tables import print_line, printable
+from metricdp.report.tables import print_line, printable, stored_line
 
 
 @app.command("evaluate")
@@ -103,14 +103,9 @@ def _unit(found: Rebuilt) -> str:
 def _print_head(found: Rebuilt, used: Utility) -> None:
     problem, unit = found.problem, _unit(found)
     print_line(out, repr(found.mechanism))
-    table = found.mechanism.table
-    if isinstance(table, SparseTable):
-        share, each = background_share(table, problem.records.prior), table.n_stored / problem.n_records
-        print_line(
-            out,
-            f"Sparse table: {table.n_stored:,} stored weights, {each:.4g} for each record; "
-            f"{100 * share:.3g} % of all reports come from the background that all records share",
-        )
+    stored = stored_line(found.mechanism)
+    if stored is not None:
+        print_line(out, stored)
     print_line(out, f"Loss: {found.loss_source}.")
     sentence = guidance(problem, found.mechanism)
     if sentence is not None:
@@ -151,9 +146,13 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
 
 
 def _print_table(found: Rebuilt, comparison: Comparison) -> None:
-    titles = ("mechanism", "loss", "remapped", "error", "right", "tightest", "certified")
+    titles = ("mechanism", "loss", "remap", "error", "right", "tightest", "certified")
     table = Table(
-        *(Column(title, no_wrap=True) for title in titles), box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+        *(Column(title, no_wrap=True) for title in titles),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
     )
     for row in sorted(comparison.rows, key=lambda row: row.loss):
         table.add_row(
@@ -161,14 +160,14 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
             f"{row.loss:.5g}",
             f"{row.loss_after_remap:.5g}",
             "–" if row.adversary_error is None else f"{row.adversary_error:.4g}",
-            f"{row.adversary_right:.4g}",
+            f"{row.adversary_right:.3g}",
             f"{row.tightest_epsilon:.4g}",
             "yes" if row.certified else "NO",
         )
     out.print(table)
     print_line(
         out,
-        "  remapped: the loss after optimal remapping; error, right: of the adversary with the true prior; "
+        "  remap: the loss after optimal remapping; error, right: of the adversary with the true prior; "
         f"tightest: the least epsilon that holds; certified: at epsilon = {found.problem.epsilon:g}",
     )
     for row in comparison.rows:

@@ -81,7 +81,8 @@ def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLi
     believed = checked_belief(belief, true)
     dense = iter(_attack_dense([m.probabilities for m in mechanisms if not m.is_sparse], problem, true, believed))
     return [
-        _attack_sparse(mechanism, problem, believed) if mechanism.is_sparse else next(dense) for mechanism in mechanisms
+        _attack_sparse(m, m.table, problem, believed) if isinstance(m.table, SparseTable) else next(dense)
+        for m in mechanisms
     ]
 
 
@@ -116,11 +117,9 @@ def _attack_dense(
     return found
 
 
-def _attack_sparse(mechanism: Mechanism, problem: Problem, believed: NDArray[np.float64]) -> Attack:
+def _attack_sparse(mechanism: Mechanism, table: SparseTable, problem: Problem, believed: NDArray[np.float64]) -> Attack:
     """Attack a sparse mechanism in bounded memory: exactly, or from a sample of the outputs where that takes hours."""
-    table, true = mechanism.table, problem.records.prior
-    if not isinstance(table, SparseTable):
-        raise InputError("this attack is for sparse mechanisms: use attack")
+    true = problem.records.prior
     likely = most_likely(table, believed, true)
     right, blind_right = math.fsum(likely.joint), float(true[believed.argmax()])
     metric = distance_among_records(problem)

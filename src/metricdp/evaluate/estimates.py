@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SAMPLED_ROWS = 400  # records of which the whole row is computed
 SAMPLED_POINTS = 20_000  # noisy points that are moved to their nearest output
 REMAPPED_POINTS = 2_000  # noisy points for which the best output is looked for
-NEAREST_OUTPUTS = 300  # among which it is looked for
-REACH = 15.0  # in units of 1 / epsilon: records beyond it have next to no part in a posterior
+NEAREST_OUTPUTS = 200  # among which it is looked for
+REACH = 12.0  # in units of 1 / epsilon: records beyond it have next to no part in a posterior
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ def _remapped(problem: Problem) -> tuple[NDArray[np.float64], str]:
         near = np.array(here.query_ball_point(flat[at], _reach(problem)), dtype=np.int64)
         away = metric.between(point[None], problem.records.coordinates[near])[0]
         weights = problem.records.prior[near] * np.exp(-problem.epsilon * away)
-        part = Space(space.there[candidates], space.here[near], space.kind, space.unit, space.slack)
-        best[at] = candidates[part.sums(weights).argmin()]
+        best[at] = candidates[space.part(near, candidates).flipped.sums(weights).argmin()]
     note = f"guarantees epsilon; {len(rows):,} noisy points, each with the best of its {nearest} nearest outputs"
     return space.between(rows, best), note
 

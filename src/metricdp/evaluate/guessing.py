@@ -101,7 +101,7 @@ def costs_in(
     """Return the expected distance of ``guesses`` after ``outputs``, each together with its output's probability."""
     by, weight = table.by_output, prior * table.scale.astype(np.float64)
     asked, place = np.unique(guesses, return_inverse=True)
-    to_asked = type(space)(space.there[asked], space.here, space.kind, space.unit, space.slack)
+    to_asked = space.part(slice(None), asked).flipped
     found = table.background.astype(np.float64)[outputs] * to_asked.sums(weight)[place]
     _add_costs(space.here, space.there, space.kind, space.unit, by, prior, guesses, outputs, found)
     return found / 2.0**TOTAL_BITS

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.spatial import cKDTree
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM
 from metricdp.errors import InputError
@@ -18,6 +19,7 @@ from metricdp.evaluate.problem_of_file import StoredMetric
 from metricdp.evaluate.remap import remap
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.space import Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
     Choose = Callable[[slice, NDArray[np.float64]], NDArray[np.int64]]
 
 MARGIN, FINE_STEP, COARSE_STEP = 12.0, 0.2, 0.5  # in units of 1 / epsilon: beyond the records, between nodes
-MAX_NODES = 60_000
-MAX_ENTRIES = 2e8  # records times nodes: some 20 s
+MAX_NODES = 500_000
+MAX_ENTRIES = 1e8  # records times nodes: some seconds
 MAX_PRODUCTS = 2e11  # nodes times records times outputs: some 20 s
 ENTRIES_AT_ONCE = 4_000_000
+TOO_WIDE = "planar noise would need too many nodes: the records are too far apart for this epsilon, or too many"
 
 
 def planar_metric(problem: Problem) -> CoordinateMetric:
@@ -47,7 +50,7 @@ def snapped_noise(problem: Problem) -> tuple[Mechanism, str]:
     """Return planar Laplace noise moved to the nearest output, and how fine its grid is."""
     noise = _Noise(problem)
     made = noise.mechanism(noise.nearest, "planar Laplace, snapped")
-    return made, f"noise on the plane, {noise.words}, moved to the nearest output"
+    return made, f"guarantees epsilon on all pairs; noise {noise.words}, moved to the nearest output"
 
 
 def remapped_noise(problem: Problem) -> tuple[Mechanism, str]:
@@ -58,9 +61,12 @@ def remapped_noise(problem: Problem) -> tuple[Mechanism, str]:
     noise = _Noise(problem)
     if float(len(noise.nodes)) * problem.n_records * problem.n_outputs <= MAX_PRODUCTS:
         made = noise.mechanism(noise.best, "planar Laplace, remapped")
-        return made, f"noise on the plane, {noise.words}, each point remapped to its best output"
+        return made, f"guarantees epsilon on all pairs; noise {noise.words}, each point remapped to its best output"
     made = remap(noise.mechanism(noise.nearest, "planar Laplace, snapped"), problem)
-    return made, f"noise on the plane, {noise.words}, moved to the nearest output, which is then remapped"
+    return (
+        made,
+        f"guarantees epsilon on all pairs; noise {noise.words}, moved to the nearest output, which is then remapped",
+    )
 
 
 class _Noise:
@@ -69,6 +75,11 @@ class _Noise:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.metric = problem, planar_metric(problem)
         self.nodes, self.step = _grid(problem, self.metric)
+        space = Space.of(self.metric, problem.records.coordinates, self.nodes)
+        outputs = Space.of(self.metric, problem.outputs.coordinates, self.nodes)
+        if space is None or outputs is None:
+            raise InputError(TOO_WIDE)
+        self.space, self.outputs = space, cKDTree(outputs.here)
         self.totals = np.zeros(problem.n_records)
         for _, weights in self.parts():
             self.totals += weights.sum(axis=1)
@@ -79,15 +90,15 @@ class _Noise:
 
     def parts(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield some nodes and their weights for all records, before they are normalised."""
-        records = self.problem.records
-        size = max(1, ENTRIES_AT_ONCE // records.n)
+        size = max(1, ENTRIES_AT_ONCE // self.problem.n_records)
         for start in range(0, len(self.nodes), size):
             part = slice(start, min(start + size, len(self.nodes)))
-            yield part, np.exp(-self.problem.epsilon * self.metric.between(records.coordinates, self.nodes[part]))
+            yield part, np.exp(-self.problem.epsilon * self.space.part(slice(None), part).matrix())
 
     def nearest(self, part: slice, _weights: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the output that is nearest to each node."""
-        return self.metric.between(self.nodes[part], self.problem.outputs.coordinates).argmin(axis=1)
+        norm = 1.0 if self.metric.name == "manhattan" else 2.0
+        return np.asarray(self.outputs.query(self.space.there[part], p=norm)[1], dtype=np.int64)
 
     def best(self, _part: slice, weights: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the output with the least expected loss after each node."""
@@ -121,9 +132,7 @@ def _grid(problem: Problem, metric: CoordinateMetric) -> tuple[NDArray[np.float6
         or (np.abs(high) + MARGIN * length / unit > [89.0, 180.0]).any()
     )
     if step > COARSE_STEP or is_around:
-        raise InputError(
-            "planar noise would need too fine a grid here: the records are too far apart for this epsilon, or too many"
-        )
+        raise InputError(TOO_WIDE)
     axes = [
         np.arange(a - MARGIN * length / u, b + MARGIN * length / u + step * length / u, step * length / u)
         for a, b, u in zip(low, high, unit, strict=True)

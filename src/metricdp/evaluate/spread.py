@@ -24,6 +24,7 @@ MANTISSA_BITS = 12  # of a distance that are kept: quantiles are rounded up by a
 EXPONENTS = 40  # powers of 2 below the largest distance that are told apart
 SHIFT = 52 - MANTISSA_BITS
 N_BINS = EXPONENTS << MANTISSA_BITS
+DISTANCES_AT_ONCE = 1024
 N_PARTS = 8  # of the rows, counted side by side
 
 
@@ -109,7 +110,7 @@ def _count(  # noqa: PLR0917
     parts: NDArray[np.float64],
 ) -> None:
     for part in prange(len(parts)):
-        counts = parts[part]
+        counts, away = parts[part], np.empty(DISTANCES_AT_ONCE)
         for i in range(part, len(here), len(parts)):
             if prior[i] == 0.0:
                 continue
@@ -118,7 +119,11 @@ def _count(  # noqa: PLR0917
                 counts[_bin(apart, base)] += prior[i] * float(weights[e])
             if scale[i] == 0.0:
                 continue
-            for k in range(len(there)):
-                if background[k] > 0.0:
-                    apart = distance(kind, unit, here[i], there[k])
-                    counts[_bin(apart, base)] += prior[i] * scale[i] * background[k]
+            each = prior[i] * scale[i]
+            for first in range(0, len(there), len(away)):
+                # distances first, several at a time, and then their bins
+                some = min(len(away), len(there) - first)
+                for k in range(some):
+                    away[k] = distance(kind, unit, here[i], there[first + k])
+                for k in range(some):
+                    counts[_bin(away[k], base)] += each * background[first + k]

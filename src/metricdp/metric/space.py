@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit, prange
+from scipy.spatial.distance import cdist
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM
 from metricdp.metric.distances import LARGEST_FOR_TREE, SPHERE_ROUNDING, CoordinateMetric, on_sphere
@@ -86,16 +87,22 @@ class Space:
         both = np.vstack((self.here, self.there))
         return bool(np.linalg.norm(np.ptp(both, axis=0)) < SHORT_CHORD)
 
-    @property
-    def among_there(self) -> Space:
-        """The distances among the second points."""
-        return Space(self.there, self.there, self.kind, self.unit, self.slack)
+    def part(self, here: NDArray[np.int64] | slice, there: NDArray[np.int64] | slice) -> Space:
+        """Return the distances from some of the first points to some of the second."""
+        return Space(self.here[here], self.there[there], self.kind, self.unit, self.slack)
 
     def between(self, i: NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the distance from each of the points ``i`` to the point of ``k`` at the same place."""
         found = np.empty(len(i))
         _between(self.here, self.there, self.kind, self.unit, i, k, found)
         return found
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return all distances, shape (N, M): for parts that are small enough."""
+        if self.kind == MANHATTAN:
+            return self.unit * cdist(self.here, self.there, "cityblock")
+        found = cdist(self.here, self.there)
+        return self.unit * (2.0 * np.arcsin(np.minimum(1.0, 0.5 * found)) if self.kind == ARC else found)
 
     def sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``sum_k w_k d(i, k)`` of each of the first points, shape (N,), for weights (M,) of at least 0."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from metricdp.report.tables import stored_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,7 +22,8 @@ def mechanism_html(mechanism: Mechanism) -> str:
         ("outputs", f"{mechanism.outputs.n:,}"),
         ("epsilon", f"{mechanism.epsilon:g}, neighbours within {mechanism.eta:g} ({mechanism.metric})"),
     ]
-    return _table("Mechanism", rows, mechanism.certificate.lines())
+    stored = stored_line(mechanism)
+    return _table("Mechanism", rows, [*mechanism.certificate.lines(), *([] if stored is None else [stored])])
 
 
 def result_html(result: Result) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.status import Status as Spinner
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.sparse import SparseTable
     from metricdp.solve.result import Result
 
 
@@ -171,6 +172,23 @@ def print_certificate(console: Console, mechanism: Mechanism) -> None:
     """Print a mechanism's certificate in plain words."""
     for line in mechanism.certificate.lines():
         print_line(console, f"  {line}")
+    stored = stored_line(mechanism)
+    if stored is not None:
+        print_line(console, f"  {stored}")
+
+
+def stored_line(mechanism: Mechanism) -> str | None:
+    """Return how much of a sparse mechanism is stored, in one sentence; None for a dense one."""
+    if not mechanism.is_sparse:
+        return None
+    from metricdp.evaluate.guessing import background_share  # noqa: PLC0415  (the help needs no compiled code)
+
+    table = cast("SparseTable", mechanism.table)
+    share, each = background_share(table, mechanism.records.prior), table.n_stored / mechanism.records.n
+    return (
+        f"Sparse table: {table.n_stored:,} stored weights, {each:.4g} for each record; {100 * share:.3g} % of all "
+        "reports come from the background that all records share."
+    )
 
 
 def print_comparison(console: Console, losses: dict[str, float], unit: str) -> None:
