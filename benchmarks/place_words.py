@@ -14,8 +14,10 @@ from benchmarks.tables import table
 if TYPE_CHECKING:
     from benchmarks.registry import Keep
 
-ETA, EPSILONS, GAP = 5.0, (2.0, 4.0), 0.02  # 97 % of the words in one component
-TIME_LIMIT = 900.0  # seconds
+ETA, GAP, METHOD = 5.0, 0.02, "local"  # 97 % of the words are in one component
+# Neighbours are 3.5 apart: at 2 the optimum reports most words as they are, and at 4 there is nothing left to optimise.
+EPSILONS = (1.0, 1.5)
+TIME_LIMIT = 1_800.0  # seconds
 SHOWN = ("doctor", "money", "london", "happy", "monday")
 N_LIKELY, N_DRAWS = 4, 6
 
@@ -27,7 +29,7 @@ def run(keep: Keep, *, n: int | None = None) -> tuple[list[dict[str, Any]], str]
     for epsilon in EPSILONS:
         problem = mdp.Problem(words, epsilon=epsilon, eta=ETA)
         clock, processor = time.perf_counter(), time.process_time()
-        result = mdp.solve(problem, gap=GAP, time_limit=TIME_LIMIT)
+        result = mdp.solve(problem, method=METHOD, gap=GAP, time_limit=TIME_LIMIT)
         row = {
             "n": words.n,
             "epsilon": epsilon,
