@@ -26,9 +26,9 @@ BYTES_PER_MULTIPLIER = 2 * 4.0 + 8.0 / WIDTH  # with its anchor; positions and n
 TABLE_BYTES_PER_ENTRY = 8.0 + 2 * 12.0
 BYTES_PER_PAIR = 60.0
 OTHER_BYTES = 150e6  # libraries and compiled code
-# Background per output peak, times exp of the reach: between 150 and 1,500 where it was looked at; and the share of
-# the gap that it may cost.
-BACKGROUND_FACTOR, BACKGROUND_SHARE = 1_000.0, 0.05
+# The background of an output, times exp of the reach: 0.05 (3,000 records) to 0.14 (a whole city) where it was looked
+# at; and the share of the gap that the background of all outputs may cost.
+BACKGROUND_FACTOR, BACKGROUND_SHARE = 0.15, 0.05
 USUAL_LOSS = 1.6  # epsilon times the optimal loss in the plane
 REACHES = (12.0, 24.0)
 USUAL_GAP, USUAL_STEPS = 0.03, 300.0  # the gap that so many steps usually reach
@@ -114,12 +114,13 @@ def _slots(nodes: Nodes, reach: float) -> float:
 def table_reach_for(problem: LocalProblem, gap: float, options: LocalOptions) -> float:
     """Return how far the table's windows reach, in units of 1 / epsilon.
 
-    The background falls like exp(-reach) and costs about the distance across all records, so that its logarithm and
-    that of the gap decide.
+    The background of each output falls like exp(-reach) and costs about the distance across all records, so the
+    logarithms of that, of the number of outputs and of the gap decide.
     """
     if options.table_reach is not None:
         return options.table_reach
     points = problem.geometry.record_points
     across = problem.epsilon * float(np.abs(points - points.mean(axis=0)).max(axis=1).mean())
-    wanted = math.log(BACKGROUND_FACTOR * max(across, 1.0) / USUAL_LOSS / (BACKGROUND_SHARE * max(gap, 1e-4)))
+    total = BACKGROUND_FACTOR * problem.outputs.n * max(across, 1.0) / USUAL_LOSS
+    wanted = math.log(total / (BACKGROUND_SHARE * max(gap, 1e-4)))
     return min(max(wanted, REACHES[0]), REACHES[1])
