@@ -21,7 +21,8 @@ from metricdp.solve import Status, solve
 DEMO_FILE, DEMO_PAGE = "metricdp-demo.mdp", "metricdp-demo.html"
 CENTRE, N_PLACES = (57.7072, 11.9668), 300  # of Gothenburg: degrees, and how many intersections around it
 FACTOR, WITHIN_KM = 4.0, 0.2  # somebody so near sends the same report at least one in FACTOR times as often
-ETA_KM, GAP = 0.3, 0.02
+ETA_KM = 1.75  # all pairs of these places: each is protected at its straight distance, as noise on the plane would
+GAP = 0.02
 RIVALS = {
     "planar-laplace-remapped": "planar Laplace, best place",
     "planar-laplace-snapped": "planar Laplace, nearest place",
@@ -63,7 +64,7 @@ def demo(as_json: JsonOption = False) -> None:
     )
     farther = losses[RIVALS["planar-laplace-snapped"]] / result.loss - 1.0
     print_line(
-        out, f"Planar Laplace noise at the same budget would report {100 * farther:.0f} % farther from the truth."
+        out, f"Planar Laplace noise with the same guarantee would report {100 * farther:.0f} % farther from the truth."
     )
     true = places.ids[0]
     print_line(out, f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
