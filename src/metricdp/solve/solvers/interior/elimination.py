@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LARGEST_BLOCK = 64  # records: the matrices of a block and its pieces stay in the processor's cache
 CUT_SHARES = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65)  # of the records that are tried as one side
+MOST_NEIGHBOURS = 1.0 / 12.0  # of all records, on average: in large graphs with more, no separator is small
+THOROUGH_UP_TO = 200_000  # pairs, both ways, for which several cuts are tried
 SMALLEST_DIVIDED = 48  # records: smaller parts are not divided, one dense block costs less than the pieces' overhead
 
 
@@ -129,12 +131,15 @@ def _separator(graph: csr_array) -> NDArray[np.int64] | None:
     all cut pairs are a separator; of several cuts the cheapest counts.
     """
     n = graph.shape[0]
+    is_small = graph.nnz <= THOROUGH_UP_TO
+    if not is_small and graph.nnz > MOST_NEIGHBOURS * n * n:
+        return None
     if connected_components(graph, directed=False)[0] > 1:
         return np.zeros(0, dtype=np.int64)
     best, least = None, float(n) ** 3
-    for towards in _ways_through(graph):
+    for towards in itertools.islice(_ways_through(graph), None if is_small else 1):
         order = np.argsort(towards, kind="stable")
-        for share in CUT_SHARES:
+        for share in CUT_SHARES if is_small else (0.5,):
             is_first = np.zeros(n, dtype=bool)
             is_first[order[: round(share * n)]] = True
             separator = _cover(graph, is_first)
@@ -166,9 +171,14 @@ def _ways_through(graph: csr_array) -> Iterator[NDArray[np.float64]]:
 
 
 def _cover(graph: csr_array, is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the fewest records that touch all pairs between the first records and the others (Kőnig's theorem)."""
+    """Return the fewest records that touch all pairs between the first records and the others (Kőnig's theorem).
+
+    Of very many pairs, those on the first side.
+    """
     first, second = np.flatnonzero(is_first), np.flatnonzero(~is_first)
     cut = graph[first][:, second]
+    if cut.nnz > THOROUGH_UP_TO:  # a matching would take long
+        return first[np.diff(cut.indptr) > 0]
     partner = maximum_bipartite_matching(cut, perm_type="column")
     owner = np.full(len(second), -1)
     owner[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
