@@ -62,11 +62,7 @@ CHOICES = {
     "small, strong privacy": (Instance("road", 48, 24, 0.5), 0.01, {"interior"}),
     "small, a small gap": (Instance("road", 120, 48, 0.5), 2e-4, {"interior"}),
     "a rough gap of a larger problem": (Instance("road", 300, 100, 4.0), 0.02, {"first-order"}),
-    "steps whose last repair is better than predicted": (
-        Instance("text", 300, 100, 0.2, 22),
-        0.001,
-        {"first-order", "interior"},
-    ),
+    "words, strong privacy": (Instance("text", 300, 100, 0.2, 22), 0.001, {"interior"}),
     "a small gap of a larger problem": (Instance("road", 300, 100, 4.0), 2e-4, {"first-order", "interior"}),
 }
 

@@ -365,7 +365,7 @@ before = held_bytes()
 problem = mdp.Problem(records, epsilon=10.0, eta=0.05, loss={loss!r}, memory_limit=8.0)
 blocks = [problem.losses.block(np.arange(i, i + 50), slice(None)).sum() for i in (0, 10_000)]
 try:
-    mdp.solve(problem)
+    mdp.solve(problem, method="first-order")
     refused = ""
 except mdp.InputError as error:
     refused = str(error)
@@ -386,5 +386,5 @@ def test_a_whole_city_takes_no_matrix(loss, is_rome):
     found = json.loads(done.stdout)
     assert found["shape"] == ([43_160, 43_160] if is_rome else [20_000, 20_000])
     assert found["more"] < 500e6, found
-    assert found["refused"].startswith("the method 'auto' would need about"), found
+    assert found["refused"].startswith("the method 'first-order' would need about"), found
     assert not found["costs"]

@@ -16,14 +16,14 @@ from metricdp.metric.thin import sampled_edges, thin_edges
 from metricdp.problem import memory_model as memory
 from metricdp.problem.memory_model import Sizes, available_bytes, check_memory, held_bytes
 from metricdp.solve import memory as solve_memory
-from metricdp.solve.contract import forget, register, solver_for
+from metricdp.solve.contract import solver_for
 from metricdp.solve.lp import LinearProgram, lp_bytes
 from metricdp.solve.memory import Counts, _fitting, cap_bytes, expected_peak, shared_bytes
 from metricdp.solve.solve import METHODS
-from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.solvers.firstorder.room import most_edges
 from metricdp.solve.stop import Stop
 
+DENSE = tuple(method for method in METHODS if method != "local")
 GIGABYTE = 1e9
 
 
@@ -33,7 +33,9 @@ def check_against_the_peak(case):
     if found["peak_mb"] > found["predicted_mb"]:  # the first run of all compiles the kernels, which takes more
         found = run_alone(case)
     assert found["peak_mb"] > 280  # most of it is the problem, not Python and its libraries
-    assert found["peak_mb"] <= found["predicted_mb"] <= 1.25 * found["peak_mb"], found
+    # `auto` may end before the pairs come in that are counted
+    most = 1.35 if case.method == "auto" else 1.25
+    assert found["peak_mb"] <= found["predicted_mb"] <= most * found["peak_mb"], found
 
 
 @pytest.mark.parametrize("case", [SMALL_CASES[0], SMALL_CASES[2]], ids=lambda case: f"{case.method} {case.name}")
@@ -83,7 +85,7 @@ class TestCounts:
         """10,000 x 10,000 words with about 440,000 pairs took more than 24 GB, and were predicted at 17."""
         assert method_bytes("first-order", Sizes(10_000, 10_000, 440_000)) > 24 * GIGABYTE
 
-    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("method", DENSE)
     def test_more_of_anything_takes_more(self, method):
         one = Sizes(500, 200, 5_000)
         for more in (Sizes(1_000, 200, 5_000), Sizes(500, 400, 5_000), Sizes(500, 200, 50_000)):
@@ -222,7 +224,7 @@ class TestRefusing:
         """The problem itself needs no matrix; each method that works on whole ones is refused, with what would fit."""
         problem = self.grid()
         monkeypatch.setattr(memory, "available_bytes", lambda: 90e6)
-        for method in METHODS:
+        for method in DENSE:
             with pytest.raises(InputError, match=r"more than the available [\d.]+ GB: .* outputs would fit") as found:
                 mdp.solve(problem, method=method)
             assert str(found.value).startswith(f"the method {method!r} would need about")
@@ -230,31 +232,17 @@ class TestRefusing:
         K = self.numbers(str(found.value))
         assert 50 < K < 400
         fitting = self.grid(outputs=K)
-        _fitting(fitting, solver_for("auto"), shared_bytes, Counts)
+        _fitting(fitting, solver_for("first-order"), 0.01, shared_bytes, Counts)
         with pytest.raises(InputError, match="outputs would fit"):
-            _fitting(self.grid(outputs=K + 30), solver_for("auto"), shared_bytes, Counts)
+            _fitting(self.grid(outputs=K + 30), solver_for("first-order"), 0.01, shared_bytes, Counts)
 
-    def test_a_method_on_parts_of_the_matrices_is_not_refused_for_them(self, monkeypatch):
-        """It is named as what would fit."""
-
-        @register
-        class Windows(Direct):
-            name = "windows"
-            is_dense = False
-
-            def bytes_beyond(self, load):
-                return 8.0 * load.sizes.n_records
-
-        try:
-            problem = self.grid()
-            monkeypatch.setattr(memory, "available_bytes", lambda: 60e6)
-            with pytest.raises(InputError, match="outputs or method 'windows' would fit"):
-                mdp.solve(problem)
-            assert expected_peak(problem, solver_for("windows"), gap=0.01) < held_bytes() + 60e6
-            assert cap_bytes(problem, is_dense=False) > held_bytes() > cap_bytes(problem)
-            assert not problem.has_costs
-        finally:
-            forget("windows")
+    def test_windows_are_named_where_they_fit(self, monkeypatch):
+        records = mdp.data.road("gothenburg").nearest((57.7072, 11.9668), 2_000)
+        problem = mdp.Problem(records, epsilon=60.0, eta=0.1, loss="distance")
+        monkeypatch.setattr(memory, "available_bytes", lambda: 300e6)
+        with pytest.raises(InputError, match="or method 'local' would fit"):
+            mdp.solve(problem, method="direct")
+        assert not problem.has_costs
 
     def test_a_method_before_it_begins(self, monkeypatch):
         """The problem fits, column generation for it does not; the others that do are named."""

@@ -22,7 +22,7 @@ ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 # The help text of each command, which is the first line of its function. A command's file is imported when the
 # command is run: the solvers take a second to load, and the help needs none of them.
 COMMANDS = {
-    "demo": "Solve the shipped city, certify the mechanism, and compare it with the exponential mechanism.",
+    "demo": "Solve the centre of the shipped city, certify the mechanism, and compare it with what is in use today.",
     "solve": "Find the best mechanism for DATA, certify it, and write it to a file.",
     "verify": (
         "Check a mechanism file exactly; exit 0 only if it is as private as it claims and protects any records."

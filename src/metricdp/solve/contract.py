@@ -152,8 +152,6 @@ class Method(ABC):
         Names of options that only say when to give up: a checkpoint can be resumed with other ones.
     is_checkpointed
         Whether it writes to ``context.checkpoint``.
-    is_dense
-        Whether it works on whole matrices of losses and probabilities, (N, K); if not, on parts of them.
     partition
         The division of the records that it works with, if it has one; for the result.
     """
@@ -162,7 +160,6 @@ class Method(ABC):
     options_type: ClassVar[type] = NoOptions
     limits: ClassVar[tuple[str, ...]] = ()
     is_checkpointed: ClassVar[bool] = False
-    is_dense: ClassVar[bool] = True
     partition: Partition | None = None
 
     def __init__(self, options: Any = None) -> None:
@@ -236,8 +233,6 @@ class FoundTable:
 
 class WholeMethod(Method):
     """A way to solve the whole problem at once on parts of its matrices; it returns a table of whole numbers."""
-
-    is_dense: ClassVar[bool] = False
 
     @abstractmethod
     def bytes_for(self, problem: Problem, gap: float) -> float:

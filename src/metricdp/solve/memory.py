@@ -139,9 +139,9 @@ def _reach(graph: MdpGraph, members: np.ndarray, epsilon: float) -> float:
     return float(np.count_nonzero(paths <= limit)) / (len(some) * len(members))
 
 
-def shared_bytes(sizes: Sizes, *, is_dense: bool = True) -> float:
-    """Return the bytes that methods share: the pairs and, on whole matrices, costs, last repair and certificate."""
-    return SOLVING_BYTES_PER_PAIR * sizes.n_pairs + (BYTES_PER_ENTRY * sizes.entries if is_dense else 0.0)
+def shared_bytes(sizes: Sizes) -> float:
+    """Return the bytes that methods on whole matrices share: the pairs, costs, last repair and certificate."""
+    return SOLVING_BYTES_PER_PAIR * sizes.n_pairs + BYTES_PER_ENTRY * sizes.entries
 
 
 def held_at_begin(sizes: Sizes, *, has_costs: bool = True) -> float:
@@ -151,13 +151,13 @@ def held_at_begin(sizes: Sizes, *, has_costs: bool = True) -> float:
 
 def method_bytes(solver: Solver, sizes: Sizes, counts: Counts) -> float:
     """Return the bytes of a method, with the problem and without the program itself: at its peak, or at least."""
-    return shared_bytes(sizes, is_dense=solver.is_dense) + solver.bytes_beyond(counts.load(sizes))
+    return shared_bytes(sizes) + solver.bytes_beyond(counts.load(sizes))
 
 
-def cap_bytes(problem: Problem, *, is_dense: bool = True) -> float:
+def cap_bytes(problem: Problem) -> float:
     """Return the bytes that this process may hold while solvers run: the last repair needs the rest."""
     sizes = _sizes(problem)
-    rest = shared_bytes(sizes, is_dense=is_dense) - held_at_begin(sizes, has_costs=is_dense)
+    rest = shared_bytes(sizes) - held_at_begin(sizes)
     return most_bytes(problem.memory_limit) - (ENDING_BYTES + rest)
 
 

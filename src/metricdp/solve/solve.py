@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from metricdp.errors import InputError, StoppedError
-from metricdp.mechanism.mechanism import Mechanism, Optimality
+from metricdp.mechanism.mechanism import Mechanism, Optimality, table_loss
 from metricdp.metric.closure import kernel_threads
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import solve_components
@@ -108,6 +108,8 @@ def solve(
     trace, stop = Trace(listener), Stop(time_limit)
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
+        merged = Merged.of(problem)
+        trace.add(stage="start", **_start_fields(problem, merged))
         chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap, trace)
         if isinstance(chosen, WholeMethod):
             if start is not None:
@@ -116,7 +118,7 @@ def solve(
                 )
             outcome = _solved_whole(problem, chosen, gap, stop, trace)
         else:
-            run = Context(gap, crew, trace, stop, Division(problem, Merged.of(problem), stop))
+            run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
             outcome = _solved_by_component(problem, cast("Solver", chosen), run, checkpoint, start=start, resume=resume)
     for trouble in dict.fromkeys(crew.refusals):
         trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done locally: {trouble}")
@@ -181,7 +183,6 @@ def _solved_by_component(
         if checkpoint is not None:
             opened = _opened(checkpoint, solver, merged, trace, resume=resume)
             context = replace(context, checkpoint=stack.enter_context(opened))
-        trace.add(stage="start", **_start_fields(problem, merged))
         found = solve_components(solver, merged, context, start=first)
         mechanism = certified(problem, merged, found, solver.name, gap=gap, stop=stop, ending=ending)
     proved = reached_by(mechanism)
@@ -194,12 +195,12 @@ def _solved_whole(problem: Problem, method: WholeMethod, gap: float, stop: Stop,
     method.check_memory(problem, gap)
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
-    trace.add(stage="start", **_start_fields(problem, Merged.of(problem)))
     found = method.solve(problem, gap, stop, trace)
-    proof = Optimality(found.loss, min(found.lower_bound, found.loss))
+    loss = table_loss(found.table, problem)  # what every evaluation says, and never below the truth either
+    proof = Optimality(loss, min(found.lower_bound, loss))
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)
-    return _Outcome(mechanism, proof.gap <= gap, has_failed, found.steps)
+    return _Outcome(mechanism, found.gap <= gap, has_failed, found.steps)
 
 
 def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *, resume: bool) -> Checkpoint:

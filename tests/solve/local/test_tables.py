@@ -11,7 +11,10 @@ from tests.solve.local.exact import fault, loss_of
 import metricdp as mdp
 from metricdp.solve.contract import Ended
 from metricdp.solve.result import Trace
-from metricdp.solve.solvers.local import LocalOptions, LocalProblem, local_counts, solve_windows
+from metricdp.solve.solvers.local.counts import local_counts
+from metricdp.solve.solvers.local.loop import solve_windows
+from metricdp.solve.solvers.local.options import LocalOptions
+from metricdp.solve.solvers.local.problem import LocalProblem
 from metricdp.solve.stop import Stop
 
 SMALL = LocalOptions(max_iterations=600)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
 MOST_RECORDS_PER_OUTPUT = 2.0  # up to which most records have an output near them, as windows need
+MOST_UNEVEN = 30.0  # the likeliest record against the least likely: beyond, steps on windows are slow
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
@@ -53,6 +54,8 @@ class Auto(Solver):
             return self
         cost = operations_of_all(problem.graph, K, gap)
         if cost <= CHEAP_OPERATIONS:
+            return self
+        if math.isfinite(cost) and problem.records.prior.min() * MOST_UNEVEN < problem.records.prior.max():
             return self
         counts = Local().counts(problem, gap)
         on_windows = STEP_OPERATIONS * counts.multipliers * expected_steps(gap)
