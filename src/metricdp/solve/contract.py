@@ -172,7 +172,7 @@ class Method(ABC):
         """Modules that take long to import and that it is sure to need: imported before the time limit begins."""
         return ()
 
-    def chosen_for(self, problem: Problem, gap: float, trace: Trace) -> Method:
+    def chosen_for(self, problem: Problem, gap: float) -> Method:
         """Return the method that solves ``problem``: itself, unless it chooses among others."""
         return self
 
@@ -232,7 +232,12 @@ class FoundTable:
 
 
 class WholeMethod(Method):
-    """A way to solve the whole problem at once on parts of its matrices; it returns a table of whole numbers."""
+    """A way to solve the whole problem at once on parts of its matrices; it returns a table of whole numbers.
+
+    ``reason`` says why another method chose it; empty if it was named.
+    """
+
+    reason: str = ""
 
     @abstractmethod
     def bytes_for(self, problem: Problem, gap: float) -> float:

@@ -109,13 +109,13 @@ def solve(
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
         merged = Merged.of(problem)
-        trace.add(stage="start", **_start_fields(problem, merged))
-        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap, trace)
+        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap)
         if isinstance(chosen, WholeMethod):
             if start is not None:
                 raise InputError(
                     f"the method {chosen.name!r} makes its own start: leave start out, or name another method"
                 )
+            trace.add(stage="start", **_start_fields(problem, merged))
             outcome = _solved_whole(problem, chosen, gap, stop, trace)
         else:
             run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
@@ -183,6 +183,7 @@ def _solved_by_component(
         if checkpoint is not None:
             opened = _opened(checkpoint, solver, merged, trace, resume=resume)
             context = replace(context, checkpoint=stack.enter_context(opened))
+        trace.add(stage="start", **_start_fields(problem, merged))
         found = solve_components(solver, merged, context, start=first)
         mechanism = certified(problem, merged, found, solver.name, gap=gap, stop=stop, ending=ending)
     proved = reached_by(mechanism)
@@ -192,6 +193,8 @@ def _solved_by_component(
 
 def _solved_whole(problem: Problem, method: WholeMethod, gap: float, stop: Stop, trace: Trace) -> _Outcome:
     """Solve on parts of the matrices, and certify the sparse table."""
+    if method.reason:
+        trace.add(stage="choice", records=problem.n_records, method=method.name, reason=method.reason)
     method.check_memory(problem, gap)
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))

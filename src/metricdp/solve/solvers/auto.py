@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Load, Method
-    from metricdp.solve.result import Trace
 
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
 MOST_RECORDS_PER_OUTPUT = 2.0  # up to which most records have an output near them, as windows need
@@ -47,7 +46,7 @@ class Auto(Solver):
 
     name: ClassVar[str] = "auto"
 
-    def chosen_for(self, problem: Problem, gap: float, trace: Trace) -> Method:
+    def chosen_for(self, problem: Problem, gap: float) -> Method:
         """Return the method on windows if these are small; otherwise this one, which chooses for each component."""
         n, K = problem.n_records, problem.n_outputs
         if n > MOST_RECORDS_PER_OUTPUT * K or type(problem.metric) not in (CoordinateMetric, StreetMetric):
@@ -61,14 +60,12 @@ class Auto(Solver):
         on_windows = STEP_OPERATIONS * counts.multipliers * expected_steps(gap)
         if on_windows > cost:
             return self
-        trace.add(
-            stage="choice",
-            records=n,
-            method="local",
-            reason=f"windows hold {100 * counts.entries / (float(n) * K):.2g} % of {n:,} x {K:,} entries: "
-            f"{on_windows:.1e} operations; the interior point would cost {cost:.1e}",
+        windows = Local()
+        windows.reason = (
+            f"windows hold {100 * counts.entries / (float(n) * K):.2g} % of {n:,} x {K:,} entries: "
+            f"{on_windows:.1e} operations; the interior point would cost {cost:.1e}"
         )
-        return Local()
+        return windows
 
     def bytes_beyond(self, load: Load) -> float:
         """Return the bytes of first-order steps: the interior point checks its memory before it begins."""
