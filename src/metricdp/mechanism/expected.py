@@ -28,7 +28,12 @@ def table_loss(table: NDArray[np.uint64] | SparseTable, problem: Problem) -> flo
     if not isinstance(table, SparseTable):
         terms = problem.costs * (table / 2.0**TOTAL_BITS)
         return math.fsum(terms.ravel()) * (1.0 + 2.0**-50)  # each term has at most three roundings
-    return math.fsum(record_losses(table, problem.losses) * problem.records.prior) * (1.0 + 2.0**-50)
+    return expected_loss(table, problem.losses, problem.records.prior)
+
+
+def expected_loss(table: SparseTable, losses: Losses, prior: NDArray[np.float64]) -> float:
+    """Return the expected loss of a sparse table under a prior, rounded up."""
+    return math.fsum(record_losses(table, losses) * prior) * (1.0 + 2.0**-50)
 
 
 def record_losses(table: NDArray[np.uint64] | SparseTable, losses: Losses) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric
 from metricdp.metric.space import MANHATTAN, Space
 from metricdp.problem.losses import EVERYTHING, DistanceLosses, TravelLosses
@@ -11,7 +13,6 @@ from metricdp.problem.losses import EVERYTHING, DistanceLosses, TravelLosses
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from metricdp.problem.losses import Losses
@@ -42,3 +43,14 @@ def loss_blocks(losses: Losses, at_once: int = CHUNK_ENTRIES) -> Iterator[tuple[
         part = slice(start, min(start + step, K if is_by_output else n))
         rows, outputs = (slice(0, n), part) if is_by_output else (part, slice(0, K))
         yield rows, outputs, losses.block(rows, outputs if is_by_output else EVERYTHING)
+
+
+def mean_losses(losses: Losses, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean loss of each output under a prior, shape (K,), in bounded memory."""
+    space = space_of(losses)
+    if space is not None:
+        return space.flipped.sums(prior)
+    mean = np.zeros(losses.shape[1])
+    for rows, outputs, block in loss_blocks(losses):
+        mean[outputs] += prior[rows] @ block
+    return mean

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from metricdp.errors import InputError, StoppedError
-from metricdp.mechanism.mechanism import Mechanism, Optimality, table_loss
+from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import solve_components
@@ -199,11 +199,10 @@ def _solved_whole(problem: Problem, method: WholeMethod, gap: float, stop: Stop,
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
     found = method.solve(problem, gap, stop, trace)
-    loss = table_loss(found.table, problem)  # what every evaluation says, and never below the truth either
-    proof = Optimality(loss, min(found.lower_bound, loss))
+    proof = Optimality(found.loss, min(found.lower_bound, found.loss))
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)
-    return _Outcome(mechanism, found.gap <= gap, has_failed, found.steps)
+    return _Outcome(mechanism, proof.gap <= gap, has_failed, found.steps)
 
 
 def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *, resume: bool) -> Checkpoint:

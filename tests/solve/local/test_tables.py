@@ -13,34 +13,16 @@ from metricdp.solve.contract import Ended
 from metricdp.solve.result import Trace
 from metricdp.solve.solvers.local.counts import local_counts
 from metricdp.solve.solvers.local.loop import solve_windows
+from metricdp.solve.solvers.local.method import local_problem
 from metricdp.solve.solvers.local.options import LocalOptions
-from metricdp.solve.solvers.local.problem import LocalProblem
 from metricdp.solve.stop import Stop
 
 SMALL = LocalOptions(max_iterations=600)
 
 
-class Given:
-    """Losses from a matrix."""
-
-    def __init__(self, matrix, name):
-        self.matrix, self.name = matrix, name
-
-    def block(self, rows, outputs):
-        return self.matrix[np.ix_(rows, outputs)]
-
-
-def local(problem):
-    """The same problem for the windowed solver."""
-    losses = Given(problem.loss, problem.loss_name)
-    return LocalProblem(
-        problem.records, problem.outputs, problem.metric, problem.graph, problem.epsilon, losses, problem.records.prior
-    )
-
-
 def solved(problem, gap=0.05, options=SMALL):
     """Solve, and check what must hold of every result."""
-    found = solve_windows(local(problem), gap=gap, stop=Stop(None), trace=Trace(), options=options)
+    found = solve_windows(local_problem(problem), gap=gap, stop=Stop(None), trace=Trace(), options=options)
     assert fault(found.table, problem.graph, problem.epsilon) == ""
     truth = loss_of(found.table, problem.loss, problem.records.prior)
     assert truth <= found.loss <= truth * (1.0 + 1e-3) + 1e-6 * problem.loss.max()
@@ -192,14 +174,14 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("seconds", [0.0, 0.02, 0.3])
 def test_without_time_there_is_still_a_private_table(seconds):
     problem = contiguous(100)
-    found = solve_windows(local(problem), gap=1e-4, stop=Stop(seconds), trace=Trace())
+    found = solve_windows(local_problem(problem), gap=1e-4, stop=Stop(seconds), trace=Trace())
     assert found.ended is Ended.STOPPED
     assert fault(found.table, problem.graph, problem.epsilon) == ""
     assert found.loss >= loss_of(found.table, problem.loss, problem.records.prior)
 
 
 def test_counts_are_near_the_truth():
-    problem = local(contiguous(400, epsilon=20.0, eta=0.2))
+    problem = local_problem(contiguous(400, epsilon=20.0, eta=0.2))
     trace = Trace()
     counts = local_counts(problem, gap=0.5, options=SMALL)
     found = solve_windows(problem, gap=0.5, stop=Stop(None), trace=trace, options=SMALL)

@@ -1,8 +1,7 @@
-"""Costs of the entries in the windows, what is cheapest outside of them, and the mean cost of each output.
+"""Costs of the entries in the windows, and what is cheapest outside of them.
 
 Steps and bounds see costs ``S p_i c_ik - base_i``, rounded *down* to float32: less expensive reports are a relaxation,
-so a bound for them holds. S makes costs of the order of epsilon d. The loss of a table is summed from costs that are
-rounded *up*.
+so a bound for them holds. S makes costs of the order of epsilon d.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from numba import njit
 
 from metricdp.metric.simd import WIDTH
 from metricdp.solve.solvers.firstorder.threads import in_threads
-from metricdp.solve.solvers.local.geometry import BLOCK_ENTRIES, RELATIVE_ERROR, distance, kd_order
+from metricdp.solve.solvers.local.geometry import BLOCK_ENTRIES, RELATIVE_ERROR, distance
 from metricdp.solve.solvers.local.windows import distance_blocks
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.local.windows import Windows
 
 SINGLE_DOWN = 1.0 - 2.0**-22  # relative; more than rounding to float32 can add
-LANDMARKS_FROM = 4_096  # records from which mean costs go by the first of 8 records that follow one another
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,57 +253,3 @@ def _cheapest_outside(nodes: Nodes, windows: Windows) -> NDArray[np.float64]:
             totals[inside, g - part.start // WIDTH] = np.inf
         np.minimum(cheapest, totals.min(axis=1), out=cheapest)
     return cheapest
-
-
-def mean_costs(problem: LocalProblem, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """Return for each output (own order) a number that is not below its mean loss under the prior, or other weights.
-
-    Distances from many records go by landmarks, the first of each 8 records that follow one another:
-    ``d(i, k) <= d(i, landmark) + d(landmark, k)``.
-    """
-    geometry, prior = problem.geometry, problem.prior if weights is None else weights
-    mean = np.empty(problem.outputs.n)
-    if not problem.has_distance_loss or geometry.kind is None:
-        blocks = distance_blocks(problem) if problem.has_distance_loss else _all_blocks(problem)
-        for part, block in blocks:
-            mean[problem.output_order[part]] = prior @ block
-        return mean * (1.0 + RELATIVE_ERROR)
-    step = 1 if problem.records.n < LANDMARKS_FROM else WIDTH
-    order = kd_order(geometry.record_points)
-    points = np.ascontiguousarray(geometry.record_points[order])
-    mark = np.arange(0, len(points), step)
-    extra = _to_landmarks(points, prior[order], step, geometry.kind)
-    weight = np.add.reduceat(prior[order], mark)
-
-    def some(first: int, last: int) -> None:
-        _mean(first, last, points[::step].copy(), weight, geometry.output_points, geometry.kind, mean)
-
-    in_threads(some, problem.outputs.n, is_large=True)
-    return (mean + extra) * (1.0 + RELATIVE_ERROR) + 2.0 * geometry.error * float(prior.sum())
-
-
-@njit(cache=True, nogil=True)
-def _to_landmarks(P: NDArray[np.float64], weight: NDArray[np.float64], step: int, kind: int) -> float:
-    """Return the mean distance from points to their landmarks."""
-    total = 0.0
-    for i in range(len(P)):
-        total += weight[i] * distance(P, i, P, i - i % step, kind)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _mean(  # noqa: PLR0917
-    first: int,
-    last: int,
-    P: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    kind: int,
-    mean: NDArray[np.float64],
-) -> None:
-    """Put the mean distance from the points of ``P`` to each point of ``Q`` into ``mean``."""
-    for k in range(first, last):
-        total = 0.0
-        for i in range(len(P)):
-            total += weight[i] * distance(P, i, Q, k, kind)
-        mean[k] = total

@@ -14,8 +14,9 @@ import numpy as np
 from numba import njit
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM
-from metricdp.metric.distances import MAX_TREE_DIMENSION, CoordinateMetric
+from metricdp.metric.distances import MAX_TREE_DIMENSION
 from metricdp.metric.simd import WIDTH
+from metricdp.metric.space import ARC, MANHATTAN, Space
 from metricdp.solve.solvers.firstorder.kernels import INNER
 from metricdp.solve.solvers.firstorder.threads import in_threads
 
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Metric
     from metricdp.problem.outputs import Outputs
 
-KINDS = {"haversine": 0, "euclidean": 1, "manhattan": 2}
-CHORD, _EUCLIDEAN, MANHATTAN = KINDS.values()
-LARGEST_COORDINATE = 1e100  # squares of larger ones overflow
 GROUPS_PER_BOX = 64  # groups of outputs that one large box encloses
-# Each of three coordinates on the unit sphere is off by at most 70 roundings of 2^-53 (radians of up to pi, sines,
-# cosines, products), so a chord by less than 2 sqrt(3) 70 2^-53 = 2.7e-14 radii; twice as much is taken, in km.
-CHORD_ERROR = 2.0 * 2.7e-14 * EARTH_RADIUS_KM
 RELATIVE_ERROR = 2.0**-40  # of distances beyond that: their own formula needs fewer than 100 roundings of 2^-53
 BLOCK_ENTRIES = 4_000_000  # distances that a metric is asked for at one time
 
@@ -47,6 +42,8 @@ class Geometry:
         Shapes (N, D) and (K, D); km from the Earth's centre for places.
     kind
         How distances follow from points; None if only the metric knows.
+    error
+        By how much distances from points can be off, in addition to their relative error.
     """
 
     record_points: NDArray[np.float64]
@@ -55,11 +52,7 @@ class Geometry:
     records: Records
     outputs: Outputs
     metric: Metric
-
-    @property
-    def error(self) -> float:
-        """By how much distances can be off, in addition to their relative error."""
-        return CHORD_ERROR if self.kind == CHORD else 0.0
+    error: float = 0.0
 
     def below(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return numbers that are not above the true distances."""
@@ -73,7 +66,7 @@ class Geometry:
 
     def reach(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the length in the space of points of a distance."""
-        if self.kind != CHORD:
+        if self.kind != ARC:
             return radius
         angle = radius / (2.0 * EARTH_RADIUS_KM)
         return np.where(angle >= 0.5 * np.pi, np.inf, 2.0 * EARTH_RADIUS_KM * np.sin(np.minimum(angle, 0.5 * np.pi)))
@@ -82,20 +75,13 @@ class Geometry:
 def geometry_of(records: Records, outputs: Outputs, metric: Metric) -> Geometry:
     """Return the geometry of records, outputs and a metric."""
     here, there = records.coordinates, outputs.coordinates
-    kind = KINDS[metric.name] if isinstance(metric, CoordinateMetric) else None
-    if kind == CHORD:
-        return Geometry(_on_sphere(here), _on_sphere(there), kind, records, outputs, metric)
-    is_large = max(np.abs(here).max(), np.abs(there).max()) > LARGEST_COORDINATE
-    if here.shape[1] > MAX_TREE_DIMENSION or is_large:
-        kind = None
-    return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), kind, records, outputs, metric)
-
-
-def _on_sphere(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    latitude, longitude = np.radians(degrees[:, 0]), np.radians(degrees[:, 1])
-    level = np.cos(latitude)
-    unit = np.column_stack((level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)))
-    return EARTH_RADIUS_KM * unit
+    # places all over the Earth have no space: near the antipode an arc is much more uncertain than its chord
+    space = Space.of(metric, here, there)
+    if space is None or here.shape[1] > MAX_TREE_DIMENSION:
+        return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), None, records, outputs, metric)
+    return Geometry(
+        space.unit * space.here, space.unit * space.there, space.kind, records, outputs, metric, space.slack
+    )
 
 
 def kd_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -129,7 +115,7 @@ def apart(P: NDArray[np.float64], i: int, Q: NDArray[np.float64], k: int, kind: 
 def distance(P: NDArray[np.float64], i: int, Q: NDArray[np.float64], k: int, kind: int) -> float:
     """Return the metric's distance of two points."""
     length = apart(P, i, Q, k, kind)
-    if kind == CHORD:
+    if kind == ARC:
         return 2.0 * EARTH_RADIUS_KM * np.arcsin(min(length / (2.0 * EARTH_RADIUS_KM), 1.0))
     return length
 

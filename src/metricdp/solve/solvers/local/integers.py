@@ -15,8 +15,6 @@ from numba import njit
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.simd import WIDTH
 from metricdp.solve.solvers.local.close import GRAIN, SCALE_BITS, TOTAL_BITS
-from metricdp.solve.solvers.local.costs import mean_costs
-from metricdp.solve.solvers.local.geometry import RELATIVE_ERROR, distance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.local.repair import Closed, Repair
 
 TOTAL = 1 << TOTAL_BITS
-SUMMED_UP_TO = 4_000_000  # entries of the full table up to which the background's loss is summed: 0.1 s
-BLOCK = 1 << 18  # stored weights whose losses are asked for at one time
 
 
 def whole_table(closed: Closed, repair: Repair) -> SparseTable:
@@ -136,72 +132,6 @@ def _top_up(start: NDArray[np.int64], weights: NDArray[np.uint64], rest: NDArray
             if weights[c] > weights[largest]:
                 largest = c
         weights[largest] += rest[i] - total  # modulo 2^64: it may also be too much
-
-
-def table_loss(problem: LocalProblem, table: SparseTable, mean: NDArray[np.float64] | None = None) -> float:
-    """Return a number that is never below the expected loss of a table.
-
-    Stored weights are summed with the losses of their own record. The background's part is summed as well in small
-    problems, and otherwise bounded by the largest scale times ``mean``, the outputs' mean losses (`mean_costs`).
-    """
-    geometry, prior = problem.geometry, problem.prior
-    if mean is None or problem.records.n * problem.outputs.n <= SUMMED_UP_TO:
-        scaled = mean_costs(problem, prior * table.scale.astype(np.float64))
-    else:
-        scaled = float(table.scale.max()) * mean
-    if problem.has_distance_loss and geometry.kind is not None:
-        local = _local_loss(
-            table.indptr,
-            table.columns,
-            table.weights,
-            prior,
-            geometry.record_points,
-            geometry.output_points,
-            geometry.kind,
-        )
-        local += geometry.error * TOTAL
-    else:
-        local = _other_loss(problem, table)
-    background = float(table.background.astype(np.float64) @ scaled)
-    # sums of non-negative terms, a rounding for each
-    return (local + background) / TOTAL * (1.0 + RELATIVE_ERROR) * (1.0 + RELATIVE_ERROR)
-
-
-def _other_loss(problem: LocalProblem, table: SparseTable) -> float:
-    total = 0.0
-    rows = max(1, BLOCK // max(1, problem.outputs.n))
-    for first in range(0, problem.records.n, rows):
-        some = np.arange(first, min(first + rows, problem.records.n))
-        low, high = table.indptr[some[0]], table.indptr[some[-1] + 1]
-        columns, where = np.unique(table.columns[low:high], return_inverse=True)
-        record = np.repeat(np.arange(len(some)), np.diff(table.indptr[some[0] : some[-1] + 2]))
-        if problem.has_distance_loss:
-            block = problem.geometry.to_outputs(columns.astype(np.int64))[some]
-        else:
-            block = problem.losses.block(some, columns.astype(np.int64))
-        losses = block[record, where] * problem.prior[some][record]
-        total += float((losses * table.weights[low:high].astype(np.float64)).sum())
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _local_loss(  # noqa: PLR0917
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    weights: NDArray[np.uint64],
-    prior: NDArray[np.float64],
-    P: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    kind: int,
-) -> float:
-    """Return the sum of prior, weight and distance over the stored weights."""
-    total = 0.0
-    for i in range(len(indptr) - 1):
-        row = 0.0
-        for c in range(indptr[i], indptr[i + 1]):
-            row += float(weights[c]) * distance(P, i, Q, columns[c], kind)
-        total += prior[i] * row
-    return total
 
 
 def one_output(problem: LocalProblem, mean: NDArray[np.float64]) -> SparseTable:

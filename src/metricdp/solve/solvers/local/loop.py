@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.errors import StoppedError
+from metricdp.mechanism.expected import expected_loss
 from metricdp.mechanism.mechanism import relative_gap
+from metricdp.problem.loss_space import mean_losses
 from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
-from metricdp.solve.solvers.local.costs import mean_costs
 from metricdp.solve.solvers.local.counts import FALL, expected_steps, table_reach_for
 from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small
-from metricdp.solve.solvers.local.integers import one_output, table_loss, whole_table
+from metricdp.solve.solvers.local.integers import one_output, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
 from metricdp.solve.solvers.local.network import network_of
 from metricdp.solve.solvers.local.options import LocalOptions
@@ -33,6 +34,7 @@ from metricdp.solve.solvers.local.windows import radius_for
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from metricdp.mechanism.sparse import SparseTable
     from metricdp.solve.result import Trace
     from metricdp.solve.solvers.local.network import Network
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
@@ -71,9 +73,8 @@ class _Run:
 
     def __init__(self, problem: LocalProblem, gap: float, stop: Stop, trace: Trace, options: LocalOptions) -> None:
         self.problem, self.gap, self.stop, self.trace, self.options = problem, gap, stop, trace, options
-        self.mean = mean_costs(problem)
-        self.table = one_output(problem, self.mean)
-        self.loss = table_loss(problem, self.table, self.mean)
+        self.table = one_output(problem, mean_losses(problem.losses, problem.prior))
+        self.loss = self._loss_of(self.table)
         self.bound = 0.0
         self.steps = 0
         self.looks: list[tuple[int, float]] = []
@@ -218,10 +219,13 @@ class _Run:
         network = iteration.network
         closed = self._repair.run(iteration.Z, network.windows, network.nodes)
         table = whole_table(closed, self._repair)
-        loss = table_loss(self.problem, table, self.mean)
+        loss = self._loss_of(table)
         self.trace.add(stage="repair", kappa=closed.kappa, rounds=closed.rounds, loss=loss)
         if loss < self.loss:
             self.table, self.loss = table, loss
+
+    def _loss_of(self, table: SparseTable) -> float:
+        return expected_loss(table, self.problem.losses, self.problem.prior)
 
     def insure(self) -> None:
         """Take the bound of what there is when time is out."""
