@@ -22,7 +22,9 @@ SMALL = LocalOptions(max_iterations=600)
 
 def solved(problem, gap=0.05, options=SMALL):
     """Solve, and check what must hold of every result."""
-    found = solve_windows(local_problem(problem), gap=gap, stop=Stop(None), trace=Trace(), options=options)
+    found = solve_windows(
+        local_problem(problem), problem.losses, gap=gap, stop=Stop(None), trace=Trace(), options=options
+    )
     assert fault(found.table, problem.graph, problem.epsilon) == ""
     truth = loss_of(found.table, problem.loss, problem.records.prior)
     assert truth <= found.loss <= truth * (1.0 + 1e-3) + 1e-6 * problem.loss.max()
@@ -174,17 +176,18 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("seconds", [0.0, 0.02, 0.3])
 def test_without_time_there_is_still_a_private_table(seconds):
     problem = contiguous(100)
-    found = solve_windows(local_problem(problem), gap=1e-4, stop=Stop(seconds), trace=Trace())
+    found = solve_windows(local_problem(problem), problem.losses, gap=1e-4, stop=Stop(seconds), trace=Trace())
     assert found.ended is Ended.STOPPED
     assert fault(found.table, problem.graph, problem.epsilon) == ""
     assert found.loss >= loss_of(found.table, problem.loss, problem.records.prior)
 
 
 def test_counts_are_near_the_truth():
-    problem = local_problem(contiguous(400, epsilon=20.0, eta=0.2))
+    given = contiguous(400, epsilon=20.0, eta=0.2)
+    problem = local_problem(given)
     trace = Trace()
     counts = local_counts(problem, gap=0.5, options=SMALL)
-    found = solve_windows(problem, gap=0.5, stop=Stop(None), trace=trace, options=SMALL)
+    found = solve_windows(problem, given.losses, gap=0.5, stop=Stop(None), trace=trace, options=SMALL)
     assert trace.rows[0]["entries"] == pytest.approx(counts.entries, rel=0.1)
     assert trace.rows[0]["multipliers"] == pytest.approx(counts.multipliers, rel=0.2)
     assert found.table.n_stored <= 1.1 * counts.table_entries

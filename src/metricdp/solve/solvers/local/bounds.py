@@ -31,6 +31,12 @@ OWN_ROUNDINGS = 12.0
 
 def node_bounds(network: Network, Y: NDArray[np.float32], *, is_large: bool) -> NDArray[np.float64]:
     """Return what each node adds to the bound, less its base: not above the true value; in the costs' unit."""
+    inside = least_inside(network, Y, range(network.windows.n_groups), is_large=is_large)
+    return np.minimum(inside, network.costs.outside)
+
+
+def least_inside(network: Network, Y: NDArray[np.float32], groups: range, *, is_large: bool) -> NDArray[np.float64]:
+    """Return each node's least reduced cost among some groups of outputs; infinite where it is in none of them."""
     windows, edges, n = network.windows, network.edges, network.nodes.n
     least = np.empty(windows.n_slots)
     degree = np.bincount(np.concatenate((network.tail, network.head)), minlength=n).astype(np.float64)
@@ -56,27 +62,29 @@ def node_bounds(network: Network, Y: NDArray[np.float32], *, is_large: bool) -> 
             least,
         )
 
-    in_threads(some, windows.n_groups, is_large=is_large)
-    inside = np.minimum.reduceat(least[windows.slot], windows.node_start[:-1])
-    return np.minimum(inside, network.costs.outside)
+    in_threads(lambda a, b: some(groups.start + a, groups.start + b), len(groups), is_large=is_large)
+    slots = slice(windows.group_start[groups.start], windows.group_start[groups.stop])
+    inside = np.full(n, np.inf)
+    np.minimum.at(inside, windows.member[slots], least[slots])
+    return inside
 
 
-def bound_of(network: Network, least: NDArray[np.float64]) -> float:
-    """Return a number that is never above the optimum of the full problem, from what each node adds."""
+def bound_of(least: NDArray[np.float64], base: NDArray[np.float64], unit: float) -> float:
+    """Return a number that is never above the optimum of the full problem, from what each node adds to its base."""
     if not np.isfinite(least).all():  # multipliers that have run away prove nothing
         return 0.0
-    costs = network.costs
-    total = math.fsum(least) + math.fsum(costs.base)
-    size = math.fsum(np.abs(least)) + math.fsum(costs.base)
+    total = math.fsum(least) + math.fsum(base)
+    size = math.fsum(np.abs(least)) + math.fsum(base)
     # bases and sums are rounded by less than this
     total -= 64.0 * UNIT * size
-    return max(0.0, total / costs.unit * (1.0 - 8.0 * UNIT))
+    return max(0.0, total / unit * (1.0 - 8.0 * UNIT))
 
 
 def certified_bound(iteration: Iteration) -> tuple[float, NDArray[np.float64]]:
     """Return the bound of the current multipliers, and what each node adds."""
     least = node_bounds(iteration.network, iteration.Y, is_large=iteration.is_large)
-    return bound_of(iteration.network, least), least
+    costs = iteration.network.costs
+    return bound_of(least, costs.base, costs.unit), least
 
 
 @njit(cache=True, nogil=True)

@@ -82,7 +82,7 @@ def spread_some(  # noqa: PLR0917
             place[own_member[s]] = s
         for s in range(group_start[g], group_start[g + 1]):
             i = member[s]
-            to = place[target[i]]
+            to = place[target[i]] if target[i] >= 0 else -1
             if to >= 0:
                 for k in range(WIDTH):
                     z = share[i] * Z[s * WIDTH + k]

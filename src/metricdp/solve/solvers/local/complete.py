@@ -51,7 +51,7 @@ def kernel_prices(iteration: Iteration) -> NDArray[np.float64]:
     mass = np.maximum(down(kernel), 1e-30)
     mean = down(kernel * costs) / mass
     total = np.bincount(member, weights=kernel.sum(axis=1), minlength=n)
-    theta = FIRST_PRICE * n * net.nodes.weight
+    theta = FIRST_PRICE * net.nodes.level
     for _ in range(ROUNDS):
         residual = mean - down(kernel * theta[member, None].astype(np.float32)) / mass
         up = np.einsum("ij,ij->i", kernel, residual.astype(np.float32)[group])
@@ -60,9 +60,18 @@ def kernel_prices(iteration: Iteration) -> NDArray[np.float64]:
 
 
 def complete(
-    network: Network, Y: NDArray[np.float32], theta: NDArray[np.float64], *, sweeps: int, is_large: bool
+    network: Network,
+    Y: NDArray[np.float32],
+    theta: NDArray[np.float64],
+    *,
+    sweeps: int,
+    is_large: bool,
+    groups: range | None = None,
 ) -> None:
-    """Change multipliers so that they meet the prices ``theta`` as well as some sweeps from far to near can."""
+    """Change multipliers so that they meet the prices ``theta`` as well as some sweeps from far to near can.
+
+    ``groups`` are those whose multipliers are changed; all by default.
+    """
     windows, edges = network.windows, network.edges
     unit = network.b.astype(np.float64)
     most = int(np.diff(edges.group_start).max(initial=0))
@@ -93,7 +102,8 @@ def complete(
             np.empty(2 * most),
         )
 
-    in_threads(some, windows.n_groups, is_large=is_large)
+    which = range(windows.n_groups) if groups is None else groups
+    in_threads(lambda a, b: some(which.start + a, which.start + b), len(which), is_large=is_large)
 
 
 @njit(cache=True, nogil=True)

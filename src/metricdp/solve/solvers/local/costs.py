@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from metricdp.problem.losses import Losses
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
     from metricdp.solve.solvers.local.windows import Windows
 
@@ -60,8 +61,8 @@ def window_costs(
     """Return costs and distances of the windows, and the cheapest outside of them."""
     problem = nodes.problem
     covers_all = np.diff(windows.node_start) == windows.n_groups
-    if problem.has_distance_loss:
-        unit = problem.epsilon * nodes.n
+    if problem.losses is None:
+        unit = problem.epsilon / nodes.mean_weight
         level = unit * nodes.weight
         base = level * problem.geometry.below(nearest)
         costs = _weighted(nodes, windows, unit, base)
@@ -79,7 +80,7 @@ def window_costs(
         unit = float(_extremes(far, windows)[1].sum()) / spread if spread > 0.0 else 1.0
         base *= unit
         costs = _down(raw, windows, unit, base)
-        outside = unit * (1.0 - RELATIVE_ERROR) * _cheapest_outside(nodes, windows) - base
+        outside = unit * (1.0 - RELATIVE_ERROR) * _cheapest_outside(nodes, windows, problem.losses) - base
     return WindowCosts(far, costs, base, np.where(covers_all, np.inf, outside), unit)
 
 
@@ -87,7 +88,7 @@ def slot_blocks(nodes: Nodes, windows: Windows) -> Iterator[tuple[int, NDArray[n
     """Yield the prior-weighted losses of each group's members, group by group: the first slot, and (members, 8)."""
     problem = nodes.problem
     order, starts = problem.output_order, windows.group_start
-    if not problem.has_distance_loss:
+    if problem.losses is not None:
         for g in range(windows.n_groups):
             low, high = starts[g], starts[g + 1]
             if high > low:
@@ -233,19 +234,19 @@ def _down(raw: NDArray[np.float64], windows: Windows, unit: float, base: NDArray
     return np.where(raw > 0.0, raw * SINGLE_DOWN, raw * (2.0 - SINGLE_DOWN)).astype(np.float32)
 
 
-def _all_blocks(problem: LocalProblem) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def _all_blocks(problem: LocalProblem, losses: Losses) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Yield the losses of all records and a few outputs in kd order: which outputs, and the block."""
-    order, rows = problem.output_order, np.arange(problem.records.n)
-    step = WIDTH * max(1, BLOCK_ENTRIES // (WIDTH * problem.records.n))
+    order, rows = problem.output_order, np.arange(problem.n_records)
+    step = WIDTH * max(1, BLOCK_ENTRIES // (WIDTH * problem.n_records))
     for first in range(0, len(order), step):
         part = slice(first, min(first + step, len(order)))
-        yield part, problem.losses.block(rows, order[part])
+        yield part, losses.block(rows, order[part])
 
 
-def _cheapest_outside(nodes: Nodes, windows: Windows) -> NDArray[np.float64]:
+def _cheapest_outside(nodes: Nodes, windows: Windows, losses: Losses) -> NDArray[np.float64]:
     """Return the least prior-weighted loss of each node outside of its windows, from all losses in blocks."""
     cheapest = np.full(nodes.n, np.inf)
-    for part, block in _all_blocks(nodes.problem):
+    for part, block in _all_blocks(nodes.problem, losses):
         weighted = nodes.problem.prior[nodes.who, None] * block[nodes.who]
         totals = np.add.reduceat(weighted, nodes.start[:-1], axis=0).reshape(nodes.n, -1, WIDTH).min(axis=2)
         for g in range(part.start // WIDTH, part.stop // WIDTH):

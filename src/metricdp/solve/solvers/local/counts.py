@@ -84,7 +84,7 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
         + BYTES_PER_MULTIPLIER * multipliers
         + TABLE_BYTES_PER_ENTRY * table_entries
     )
-    full = float(problem.records.n) * problem.outputs.n
+    full = float(problem.n_records) * problem.n_outputs
     return LocalCounts(entries, multipliers, table_entries, full, SECONDS_PER_MULTIPLIER * multipliers, n_bytes)
 
 
@@ -121,6 +121,6 @@ def table_reach_for(problem: LocalProblem, gap: float, options: LocalOptions) ->
         return options.table_reach
     points = problem.geometry.record_points
     across = problem.epsilon * float(np.abs(points - points.mean(axis=0)).max(axis=1).mean())
-    total = BACKGROUND_FACTOR * problem.outputs.n * max(across, 1.0) / USUAL_LOSS
+    total = BACKGROUND_FACTOR * problem.n_outputs * max(across, 1.0) / USUAL_LOSS
     wanted = math.log(total / (BACKGROUND_SHARE * max(gap, 1e-4)))
     return min(max(wanted, REACHES[0]), REACHES[1])

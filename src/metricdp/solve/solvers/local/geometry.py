@@ -8,6 +8,7 @@ few outputs at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ from metricdp.solve.solvers.firstorder.kernels import INNER
 from metricdp.solve.solvers.firstorder.threads import in_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
@@ -44,15 +47,15 @@ class Geometry:
         How distances follow from points; None if only the metric knows.
     error
         By how much distances from points can be off, in addition to their relative error.
+    asked
+        Returns the metric's distances from all records to some outputs; needed if ``kind`` is None.
     """
 
     record_points: NDArray[np.float64]
     output_points: NDArray[np.float64]
     kind: int | None
-    records: Records
-    outputs: Outputs
-    metric: Metric
     error: float = 0.0
+    asked: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
 
     def below(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return numbers that are not above the true distances."""
@@ -60,9 +63,9 @@ class Geometry:
 
     def to_outputs(self, outputs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the metric's distances from all records to some outputs."""
-        if self.outputs.rows is not None:
-            return self.metric.to_rows(self.records, self.outputs.rows[outputs])
-        return self.metric.to_points(self.records, self.outputs.coordinates[outputs])
+        if self.asked is None:
+            raise ValueError("a part of a geometry does not know its metric")
+        return self.asked(outputs)
 
     def reach(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the length in the space of points of a distance."""
@@ -78,10 +81,16 @@ def geometry_of(records: Records, outputs: Outputs, metric: Metric) -> Geometry:
     # places all over the Earth have no space: near the antipode an arc is much more uncertain than its chord
     space = Space.of(metric, here, there)
     if space is None or here.shape[1] > MAX_TREE_DIMENSION:
-        return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), None, records, outputs, metric)
-    return Geometry(
-        space.unit * space.here, space.unit * space.there, space.kind, records, outputs, metric, space.slack
-    )
+        asked = partial(_asked, records, outputs, metric)
+        return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), None, asked=asked)
+    return Geometry(space.unit * space.here, space.unit * space.there, space.kind, space.slack)
+
+
+def _asked(records: Records, outputs: Outputs, metric: Metric, some: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the metric's distances from all records to some outputs."""
+    if outputs.rows is not None:
+        return metric.to_rows(records, outputs.rows[some])
+    return metric.to_points(records, outputs.coordinates[some])
 
 
 def kd_order(points: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -19,16 +19,16 @@ from metricdp.solve.solvers.local.close import GRAIN, SCALE_BITS, TOTAL_BITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
-    from metricdp.solve.solvers.local.repair import Closed, Repair
+    from metricdp.solve.solvers.local.problem import Nodes
+    from metricdp.solve.solvers.local.repair import Closed, Columns
 
 TOTAL = 1 << TOTAL_BITS
 
 
-def whole_table(closed: Closed, repair: Repair) -> SparseTable:
+def whole_table(closed: Closed, columns: Columns) -> SparseTable:
     """Return the exactly summing table of closed columns; records of one node have the same row."""
-    nodes, windows, problem = repair.nodes, repair.windows, repair.problem
-    K = problem.outputs.n
+    nodes, windows, problem = columns.nodes, columns.windows, columns.problem
+    K = problem.n_outputs
     grains = np.rint(closed.background / GRAIN).astype(np.uint64)
     all_grains = int(grains.sum())
     scale = np.rint(2.0**SCALE_BITS / closed.sums).astype(np.uint64) if all_grains else _equal_scale(nodes)
@@ -41,12 +41,12 @@ def whole_table(closed: Closed, repair: Repair) -> SparseTable:
     arrays = windows.group_start, windows.member, place, closed.H, closed.background, factor
     _count(*arrays, count)
     start = np.concatenate(([0], np.cumsum(count)))
-    columns, weights = np.empty(int(start[-1]), dtype=np.int32), np.empty(int(start[-1]), dtype=np.uint64)
-    _fill(*arrays, start[:-1].copy(), columns, weights)
+    outputs, weights = np.empty(int(start[-1]), dtype=np.int32), np.empty(int(start[-1]), dtype=np.uint64)
+    _fill(*arrays, start[:-1].copy(), outputs, weights)
     _top_up(start, weights, rest)
     background = np.zeros(K, dtype=np.uint64)
     background[problem.output_order[:K]] = grains[:K]
-    return SparseTable(*_of_records(nodes, start, columns, weights), background, scale[nodes.of_record])
+    return SparseTable(*_of_records(nodes, start, outputs, weights), background, scale[nodes.of_record])
 
 
 def _equal_scale(nodes: Nodes) -> NDArray[np.uint64]:
@@ -134,10 +134,9 @@ def _top_up(start: NDArray[np.int64], weights: NDArray[np.uint64], rest: NDArray
         weights[largest] += rest[i] - total  # modulo 2^64: it may also be too much
 
 
-def one_output(problem: LocalProblem, mean: NDArray[np.float64]) -> SparseTable:
-    """Return the table in which every record reports the output with the least mean loss."""
-    n = problem.records.n
-    background = np.zeros(problem.outputs.n, dtype=np.uint64)
+def one_output(n: int, mean: NDArray[np.float64]) -> SparseTable:
+    """Return the table in which each of n records reports the output with the least mean loss."""
+    background = np.zeros(len(mean), dtype=np.uint64)
     background[int(mean.argmin())] = TOTAL >> SCALE_BITS
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
     return SparseTable(np.zeros(n + 1, dtype=np.int64), *nothing, background, np.full(n, 1 << SCALE_BITS, np.uint64))

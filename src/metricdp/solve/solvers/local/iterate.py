@@ -79,7 +79,7 @@ class Iteration:
     def _set_sizes(self) -> None:
         net = self.network
         sides = net.a.astype(np.float64) + net.b
-        level = np.maximum(net.nodes.n * net.nodes.weight, SMALLEST_LEVEL)
+        level = np.maximum(net.nodes.level, SMALLEST_LEVEL)
         stiffness = np.sqrt(level[net.tail] * level[net.head])
         # sqrt(w_j / w_i) = exp(gamma (c_i - c_j) / 2) on the way to an output, the mean of both directions: with less,
         # steps diverge where neighbours are far apart

@@ -1,13 +1,10 @@
 """The windowed solver: steps, looks at bound and loss, windows that grow, and a private table at the end.
 
-A *look* completes the multipliers for the bound and repairs the rows for the loss. It costs as much as a hundred steps
-or more, so the next one is made when the gap should be reached: the gap falls like a power of the steps, and the power
-follows from the looks so far.
+A *look* completes the multipliers for the bound and repairs the rows for the loss.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING
 
@@ -21,20 +18,22 @@ from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
-from metricdp.solve.solvers.local.counts import FALL, expected_steps, table_reach_for
+from metricdp.solve.solvers.local.counts import table_reach_for
 from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small
 from metricdp.solve.solvers.local.integers import one_output, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
 from metricdp.solve.solvers.local.network import network_of
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import nodes_within
-from metricdp.solve.solvers.local.repair import SHARED_ROW, Repair
+from metricdp.solve.solvers.local.repair import SHARED_ROW, Balance, Closed, Columns, put_together
+from metricdp.solve.solvers.local.schedule import Schedule
 from metricdp.solve.solvers.local.windows import radius_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.mechanism.sparse import SparseTable
+    from metricdp.problem.losses import Losses
     from metricdp.solve.result import Trace
     from metricdp.solve.solvers.local.network import Network
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
@@ -42,24 +41,18 @@ if TYPE_CHECKING:
 
 SWEEPS = 3  # of a completion for the bound
 STEPS_PER_CLOCK = 5
-FALLS = (0.4, 1.3)
-FEWEST_STEPS = 40
-NEXT_LOOK = (1.08, 2.5)  # times the steps of the look before, at least and at most
-BEYOND = 1.05  # times the steps that the forecast asks for
 MOST_GROWTHS = 8
 FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows are large enough
-MOST_STUCK = 3  # looks in a row without progress
-STUCK = 0.2  # a power with which the gap must fall at least
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
 REPAIR_SECONDS = 1.2e-7  # for each slot of the table's windows and neighbour: 20 rounds of 6 nanoseconds
 LAST_REPAIR = 1.3  # times what the last one took must be left, or there may be no other
 
 
 def solve_windows(
-    problem: LocalProblem, *, gap: float, stop: Stop, trace: Trace, options: LocalOptions | None = None
+    problem: LocalProblem, losses: Losses, *, gap: float, stop: Stop, trace: Trace, options: LocalOptions | None = None
 ) -> FoundTable:
     """Return a private sparse table whose loss is within ``gap`` of a bound for the full problem, if time allows."""
-    run = _Run(problem, gap, stop, trace, LocalOptions() if options is None else options)
+    run = _Run(problem, losses, gap, stop, trace, LocalOptions() if options is None else options)
     ended = Ended.STOPPED
     try:
         ended = run.solve()
@@ -71,17 +64,25 @@ def solve_windows(
 class _Run:
     """One run: the best table, the best bound, and when to look next."""
 
-    def __init__(self, problem: LocalProblem, gap: float, stop: Stop, trace: Trace, options: LocalOptions) -> None:
-        self.problem, self.gap, self.stop, self.trace, self.options = problem, gap, stop, trace, options
-        self.table = one_output(problem, mean_losses(problem.losses, problem.prior))
+    def __init__(  # noqa: PLR0917
+        self,
+        problem: LocalProblem,
+        losses: Losses,
+        gap: float,
+        stop: Stop,
+        trace: Trace,
+        options: LocalOptions,
+    ) -> None:
+        self.problem, self.losses, self.gap, self.stop, self.trace = problem, losses, gap, stop, trace
+        self.options = options
+        self.table = one_output(problem.n_records, mean_losses(losses, problem.prior))
         self.loss = self._loss_of(self.table)
         self.bound = 0.0
         self.steps = 0
-        self.looks: list[tuple[int, float]] = []
+        self.schedule = Schedule(gap)
         self.growths = 0
-        self.stuck_for = 0  # looks in a row
         self.measured_at = FIRST_MEASURED  # steps
-        self._repair: Repair | None = None
+        self._columns: Columns | None = None
         self._repair_seconds = 0.0
         self._iteration: Iteration | None = None
 
@@ -92,18 +93,16 @@ class _Run:
         """Step and look until the gap is reached or there is no time."""
         self.stop.check()
         iteration = self._begin()
-        due = self._first_look()
         while True:
-            iteration = self._look(self._advance(iteration, due))
+            iteration = self._look(self._advance(iteration, self.schedule.next))
             if relative_gap(self.loss, self.bound) <= self.gap:
                 return Ended.REACHED
             if iteration.steps >= self.options.max_iterations:
                 return Ended.USED_UP
             if not self._has_time():
                 return Ended.STOPPED
-            if self._is_stuck and self.stuck_for > MOST_STUCK:
+            if self.schedule.is_hopeless:
                 return Ended.STALLED
-            due = self._next_look()
 
     def _begin(self) -> Iteration:
         """Make windows, and multipliers from prices."""
@@ -139,27 +138,6 @@ class _Run:
     def _network(self, nodes: Nodes, radius: NDArray[np.float64]) -> Network:
         return network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over)
 
-    def _first_look(self) -> int:
-        return max(FEWEST_STEPS, int(expected_steps(self.gap)))
-
-    def _next_look(self) -> int:
-        """Return when the gap should be reached, from how it fell between the last two looks."""
-        steps, gap = self.looks[-1]
-        fall = FALL
-        if len(self.looks) > 1:
-            fall = min(max(self._fall(), FALLS[0]), FALLS[1])
-        wanted = steps * BEYOND * (gap / max(self.gap, 1e-9)) ** (1.0 / fall)
-        return int(min(max(wanted, NEXT_LOOK[0] * steps), NEXT_LOOK[1] * steps))
-
-    def _fall(self) -> float:
-        """Return the power of the steps with which the gap fell between the last two looks."""
-        (before, wider), (steps, gap) = self.looks[-2:]
-        return math.log(max(wider, 1e-12) / max(gap, 1e-12)) / math.log(max(steps, before + 1) / before)
-
-    @property
-    def _is_stuck(self) -> bool:
-        return len(self.looks) > 1 and self._fall() < STUCK
-
     def _has_time(self) -> bool:
         return self.stop.seconds_left > LAST_REPAIR * self._repair_seconds
 
@@ -186,8 +164,7 @@ class _Run:
         self.repair(iteration)
         self._repair_seconds = time.perf_counter() - between
         gap = relative_gap(self.loss, self.bound)
-        self.looks.append((max(iteration.steps, 1), gap))
-        self.stuck_for = self.stuck_for + 1 if self._is_stuck else 0
+        self.schedule.add(iteration.steps, gap)
         self.trace.add(
             stage="local",
             iteration=iteration.steps,
@@ -208,24 +185,41 @@ class _Run:
         complete(iteration.network, iteration.Y0, prices, sweeps=SWEEPS, is_large=iteration.is_large)
         least = node_bounds(iteration.network, iteration.Y0, is_large=iteration.is_large)
         iteration.begin_epoch()
-        return bound_of(iteration.network, least)
+        costs = iteration.network.costs
+        return bound_of(least, costs.base, costs.unit)
 
     def repair(self, iteration: Iteration) -> None:
         """Make the rows private, and keep them if they are the best."""
-        if self._repair is None:
+        if self._columns is None:
             nodes: Nodes = nodes_within(self.problem, SHARED_ROW)
-            reach = table_reach_for(self.problem, self.gap, self.options)
-            self._repair = Repair(self.problem, nodes, reach, gap=self.gap, is_over=self._is_over)
-        network = iteration.network
-        closed = self._repair.run(iteration.Z, network.windows, network.nodes)
-        table = whole_table(closed, self._repair)
+            radius = radius_for(nodes, table_reach_for(self.problem, self.gap, self.options))
+            self._columns = Columns(nodes, radius, is_over=self._is_over)
+        closed = self._closed(iteration, self._columns)
+        table = whole_table(closed, self._columns)
         loss = self._loss_of(table)
         self.trace.add(stage="repair", kappa=closed.kappa, rounds=closed.rounds, loss=loss)
         if loss < self.loss:
             self.table, self.loss = table, loss
 
+    def _closed(self, iteration: Iteration, columns: Columns) -> Closed:
+        """Return private columns near the rows of the steps."""
+        network = iteration.network
+        H = columns.of_rows(iteration.Z, network.windows, *put_together(network.nodes, columns.nodes))
+        b = np.zeros(0)
+
+        def close(divisor: NDArray[np.float64] | None, kappa: float, *, is_new: bool) -> NDArray[np.float64]:
+            nonlocal b
+            if divisor is not None:
+                columns.divide(H, divisor)
+            if is_new:
+                b = columns.background_of(H, kappa)
+            return b.sum() + columns.close(H, b, kappa)
+
+        sums, kappa, rounds = Balance.of(columns.nodes, self.gap).reached_by(close)
+        return Closed(H, b, sums, kappa, rounds)
+
     def _loss_of(self, table: SparseTable) -> float:
-        return expected_loss(table, self.problem.losses, self.problem.prior)
+        return expected_loss(table, self.losses, self.problem.prior)
 
     def insure(self) -> None:
         """Take the bound of what there is when time is out."""
@@ -236,7 +230,7 @@ class _Run:
         """Return the iteration on larger windows, if enough nodes need them."""
         net = iteration.network
         small = too_small(iteration, prices)
-        if self._is_stuck:
+        if self.schedule.is_stuck:
             # steps no longer help: what is missing lies outside of the windows
             small = np.isfinite(net.costs.outside)
         if self.growths >= MOST_GROWTHS or small.sum() <= GROWN_SHARE * net.nodes.n:

@@ -9,6 +9,7 @@ from metricdp.problem.losses import DistanceLosses
 from metricdp.problem.memory_model import GIGABYTE, held_bytes, most_bytes
 from metricdp.solve.contract import FoundTable, WholeMethod, register
 from metricdp.solve.solvers.local.counts import local_counts
+from metricdp.solve.solvers.local.geometry import geometry_of
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import LocalProblem
@@ -56,19 +57,20 @@ class Local(WholeMethod):
 
     def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace) -> FoundTable:
         """Return the best table on windows."""
-        return solve_windows(local_problem(problem), gap=gap, stop=stop, trace=trace, options=self.options)
+        return solve_windows(
+            local_problem(problem), problem.losses, gap=gap, stop=stop, trace=trace, options=self.options
+        )
 
 
 def local_problem(problem: Problem) -> LocalProblem:
     """Return a problem as the solver takes it; losses count as distances only if they are those of its own metric."""
     losses = problem.losses
+    geometry = geometry_of(problem.records, problem.outputs, problem.metric)
     is_own = (
         type(losses) is DistanceLosses
         and losses.metric is problem.metric
         and losses.records is problem.records
         and losses.outputs is problem.outputs
     )
-    if losses.name == "distance" and not is_own:
-        losses = losses.named("given")
     prior = problem.records.prior
-    return LocalProblem(problem.records, problem.outputs, problem.metric, problem.graph, problem.epsilon, losses, prior)
+    return LocalProblem(geometry, problem.graph, problem.epsilon, prior, None if is_own else losses)

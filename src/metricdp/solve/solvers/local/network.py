@@ -56,8 +56,18 @@ class Network:
         return len(self.tail)
 
 
-def network_of(nodes: Nodes, radius: NDArray[np.float64], stretch: float, *, is_over: Callable[[], bool]) -> Network:
-    """Return the network of windows with the given radii, its edges thinned by ``stretch``."""
+def network_of(
+    nodes: Nodes,
+    radius: NDArray[np.float64],
+    stretch: float,
+    *,
+    is_over: Callable[[], bool],
+    nearest: NDArray[np.float64] | None = None,
+) -> Network:
+    """Return the network of windows with the given radii, its edges thinned by ``stretch``.
+
+    ``nearest`` are the distances to the nearest outputs, if these are not all among the problem's.
+    """
     graph = nodes.graph
     chosen = thin_edges(graph, stretch, is_over=is_over) if stretch > 0.0 else np.arange(graph.n_pairs)
     exponent = nodes.problem.epsilon * graph.distances[chosen]
@@ -72,7 +82,7 @@ def network_of(nodes: Nodes, radius: NDArray[np.float64], stretch: float, *, is_
         nodes=nodes,
         radius=radius,
         windows=windows,
-        costs=window_costs(nodes, windows, radius, nearest_outputs(nodes)),
+        costs=window_costs(nodes, windows, radius, nearest_outputs(nodes) if nearest is None else nearest),
         edges=edges_within(windows, start, head),
         tail=tail,
         head=head,

@@ -17,17 +17,13 @@ from scipy.sparse.csgraph import connected_components
 
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.simd import WIDTH
-from metricdp.solve.solvers.local.geometry import Geometry, geometry_of, kd_order
+from metricdp.solve.solvers.local.geometry import kd_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metricdp.data.records import Records
-    from metricdp.metric.distances import Metric
     from metricdp.problem.losses import Losses
-    from metricdp.problem.outputs import Outputs
-
-DISTANCE = "distance"
+    from metricdp.solve.solvers.local.geometry import Geometry
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,41 +32,45 @@ class LocalProblem:
 
     Parameters
     ----------
-    records, outputs, metric
-        As in a `Problem`. Windows are balls of this metric.
+    geometry
+        Distances between records and outputs. Windows are balls of their metric.
     graph
         All neighbour pairs; distances of 0 are allowed.
     epsilon
         The budget per unit of distance.
-    losses
-        What reporting an output costs. With the name ``distance`` it must be the metric's distance.
     prior
-        How likely each record is, shape (N,), not negative, summing to 1.
+        How likely each record is, shape (N,), not negative; it sums to 1, or to less for a part of a problem.
+    losses
+        What reporting an output costs; None for the distances of the geometry.
+    mean_weight
+        The mean prior of a node of the whole problem, if this is a part of it.
+    is_ordered
+        Whether the outputs are in kd order already.
     """
 
-    records: Records
-    outputs: Outputs
-    metric: Metric
+    geometry: Geometry
     graph: MdpGraph
     epsilon: float
-    losses: Losses
     prior: NDArray[np.float64]
-
-    @cached_property
-    def geometry(self) -> Geometry:
-        """Distances between records and outputs."""
-        return geometry_of(self.records, self.outputs, self.metric)
+    losses: Losses | None = None
+    mean_weight: float | None = None
+    is_ordered: bool = False
 
     @cached_property
     def output_order(self) -> NDArray[np.int64]:
         """The outputs in kd order, filled up to whole groups with copies of the last."""
-        order = kd_order(self.geometry.output_points)
+        order = np.arange(self.n_outputs) if self.is_ordered else kd_order(self.geometry.output_points)
         return np.concatenate((order, np.repeat(order[-1:], -len(order) % WIDTH)))
 
     @property
-    def has_distance_loss(self) -> bool:
-        """Whether losses are the metric's distances."""
-        return self.losses.name == DISTANCE
+    def n_records(self) -> int:
+        """Number of records."""
+        return len(self.geometry.record_points)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.geometry.output_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,17 @@ class Nodes:
     def n(self) -> int:
         """Number of nodes."""
         return len(self.weight)
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean prior of a node."""
+        given = self.problem.mean_weight
+        return float(self.weight.mean()) if given is None else given
+
+    @property
+    def level(self) -> NDArray[np.float64]:
+        """The nodes' weights over their mean."""
+        return self.weight / self.mean_weight
 
     @property
     def first(self) -> NDArray[np.int64]:

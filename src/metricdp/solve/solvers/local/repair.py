@@ -15,7 +15,7 @@ what two entries and two scales can be off together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from metricdp.metric.simd import WIDTH
 from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.local.close import GRAIN, close_some, rim_some, spread_some
 from metricdp.solve.solvers.local.costs import distances_of
-from metricdp.solve.solvers.local.windows import radius_for, windows_within
+from metricdp.solve.solvers.local.windows import windows_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +50,13 @@ LEAST_KAPPA = 2e-4
 GROUPS_AT_ONCE = 512  # between two looks at the clock
 
 
+class Close(Protocol):
+    """A round of closure: see `Balance.reached_by`."""
+
+    def __call__(self, divisor: NDArray[np.float64] | None, kappa: float, *, is_new: bool) -> NDArray[np.float64]:
+        """Divide, close and return the row sums."""
+
+
 @dataclass(frozen=True, eq=False)
 class Closed:
     """Columns that are private at ``epsilon (1 - kappa)``, and row sums with which they may be divided.
@@ -71,16 +78,12 @@ class Closed:
     rounds: int
 
 
-class Repair:
-    """The large windows, which stay the same from one repair to the next."""
+class Columns:
+    """The large windows of some outputs, which stay the same from one repair to the next."""
 
-    def __init__(
-        self, problem: LocalProblem, nodes: Nodes, reach: float, *, gap: float, is_over: Callable[[], bool]
-    ) -> None:
-        self.problem, self.nodes, self.is_over = problem, nodes, is_over
-        self.windows = windows_within(nodes, radius_for(nodes, reach))
-        step = problem.epsilon * float(np.median(nodes.nearest_neighbour))
-        self.first_kappa = min(max(KAPPA_PER_GAP * gap / max(step, 1.0), LEAST_KAPPA), KAPPAS[0])
+    def __init__(self, nodes: Nodes, radius: NDArray[np.float64], *, is_over: Callable[[], bool]) -> None:
+        self.nodes, self.is_over = nodes, is_over
+        self.windows = windows_within(nodes, radius)
         self._check()
         matrix = nodes.graph.adjacency
         self.start, self.head, self.length = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
@@ -88,10 +91,11 @@ class Repair:
         self.to_rim = np.empty(self.windows.n_slots)
         far = distances_of(nodes, self.windows)
         self._in_groups(self._measure_rim(far))
-        del far
-        pairs = nodes.graph.pairs
-        self.tail, self.tip = pairs[:, 0], pairs[:, 1]
-        self.exponent = problem.epsilon * nodes.graph.distances
+
+    @property
+    def problem(self) -> LocalProblem:
+        """What the windows are made for."""
+        return self.nodes.problem
 
     def _check(self) -> None:
         if self.is_over():
@@ -127,18 +131,17 @@ class Repair:
 
         return some
 
-    def columns_of(self, Z: NDArray[np.float32], windows: Windows, nodes: Nodes) -> NDArray[np.float64]:
-        """Return rows on other windows (of finer nodes) as columns on the large windows, and copies put together."""
-        own = self.nodes
-        target = own.of_record[nodes.first].astype(np.int64)
-        with np.errstate(invalid="ignore"):
-            share = nodes.weight / own.weight[target]
-        even = np.bincount(target, minlength=own.n)[target]
-        share = np.where(own.weight[target] > 0.0, share, 1.0 / even)
+    def of_rows(
+        self, Z: NDArray[np.float32], windows: Windows, target: NDArray[np.int64], share: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return rows on other windows of the same outputs as columns on the large windows, and copies put together.
+
+        Node i of the rows adds the part ``share[i]`` to the node ``target[i]``; a negative target is left out.
+        """
         H = np.zeros(self.windows.n_slots * WIDTH)
 
         def some(first: int, last: int) -> None:
-            place = np.full(own.n, -1, dtype=np.int64)
+            place = np.full(self.nodes.n, -1, dtype=np.int64)
             mine = self.windows
             spread_some(
                 first,
@@ -155,7 +158,7 @@ class Repair:
             )
 
         self._in_groups(some)
-        n_copies = len(self.problem.output_order) - self.problem.outputs.n
+        n_copies = len(self.problem.output_order) - self.problem.n_outputs
         if n_copies:
             low = self.windows.group_start[-2] * WIDTH
             last = H[low:].reshape(-1, WIDTH)
@@ -177,11 +180,11 @@ class Repair:
         is_open = np.zeros(windows.n_groups, dtype=bool)
         is_open[some] = np.logical_or.reduceat(leaves, at)
         grains = np.where(is_open[:, None], np.maximum(np.ceil(HEADROOM / GRAIN * b), 1.0), 0.0).ravel()
-        grains[self.problem.outputs.n :] = 0.0  # copies
+        grains[self.problem.n_outputs :] = 0.0  # copies
         return grains * GRAIN
 
     def close(self, H: NDArray[np.float64], b: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
-        """Close H in place at ``epsilon (1 - kappa)`` over the background; return the row sums."""
+        """Close H in place at ``epsilon (1 - kappa)`` over the background; return the row sums beyond it."""
         e = self.problem.epsilon * (1.0 - kappa)
         decay = np.exp(-e * self.length)
         cap = np.exp(np.minimum(e * self.to_rim, LARGEST_EXPONENT))
@@ -210,15 +213,46 @@ class Repair:
             )
 
         self._in_groups(some)
-        return self.sums_of(H, b)
+        return self._sums_of(H, b)
 
-    def sums_of(self, H: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the row sums of closed columns."""
+    def divide(self, H: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
+        """Divide each node's row, in place."""
+        rows = H.reshape(-1, WIDTH)
+        rows /= sums[self.windows.member, None]
+
+    def _sums_of(self, H: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
         windows = self.windows
         own = H.reshape(-1, WIDTH).sum(axis=1)
         covered = b.reshape(-1, WIDTH).sum(axis=1)
         own -= np.repeat(covered, np.diff(windows.group_start))
-        return b.sum() + np.bincount(windows.member, weights=own, minlength=windows.n_nodes)
+        return np.asarray(np.bincount(windows.member, weights=own, minlength=windows.n_nodes))
+
+
+def put_together(fine: Nodes, coarse: Nodes) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the coarse node of each fine one, and its share in it: by weight, or equal shares where there is none."""
+    target = coarse.of_record[fine.first].astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        share = fine.weight / coarse.weight[target]
+    even = np.bincount(target, minlength=coarse.n)[target]
+    return target, np.where(coarse.weight[target] > 0.0, share, 1.0 / even)
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """When rows may be divided by their sums: all pairs of nodes, ``epsilon d`` of each, and the first kappa."""
+
+    tail: NDArray[np.int32]
+    tip: NDArray[np.int32]
+    exponent: NDArray[np.float64]
+    first_kappa: float
+
+    @classmethod
+    def of(cls, nodes: Nodes, gap: float) -> Balance:
+        """Return the balance of nodes; the first kappa follows from the gap that is wanted."""
+        epsilon, pairs = nodes.problem.epsilon, nodes.graph.pairs
+        step = epsilon * float(np.median(nodes.nearest_neighbour))
+        first_kappa = min(max(KAPPA_PER_GAP * gap / max(step, 1.0), LEAST_KAPPA), KAPPAS[0])
+        return cls(pairs[:, 0], pairs[:, 1], epsilon * nodes.graph.distances, first_kappa)
 
     def need(self, sums: NDArray[np.float64]) -> float:
         """Return the kappa at which rows with these sums may be divided by them."""
@@ -227,18 +261,19 @@ class Repair:
             return 0.0
         return float(((np.abs(logs[self.tail] - logs[self.tip]) + ROUNDING) / self.exponent).max())
 
-    def run(self, Z: NDArray[np.float32], windows: Windows, nodes: Nodes) -> Closed:
-        """Return private columns near the rows ``Z``."""
-        H = self.columns_of(Z, windows, nodes)
-        rows, rounds = H.reshape(-1, WIDTH), 0
+    def reached_by(self, close: Close) -> tuple[NDArray[np.float64], float, int]:
+        """Close and divide until rows may be divided by their sums; return these, kappa and the number of rounds.
+
+        ``close(divisor, kappa, is_new=...)`` divides all rows, begins with a new background where asked, closes the
+        columns at ``epsilon (1 - kappa)`` and returns the row sums.
+        """
+        sums, rounds = None, 0
         for first in (self.first_kappa, *KAPPAS):
-            b = self.background_of(H, first)
-            for kappa in _rungs(first):
-                sums = self.close(H, b, kappa)
+            for number, kappa in enumerate(_rungs(first)):
+                sums = close(sums, kappa, is_new=number == 0)
                 rounds += 1
                 if self.need(sums) <= kappa:
-                    return Closed(H, b, sums, kappa, rounds)
-                rows /= sums[self.windows.member, None]
+                    return sums, kappa, rounds
         raise CertificationError("the rows could not be made private: every share of the budget was tried")
 
 

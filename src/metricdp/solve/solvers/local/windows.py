@@ -121,7 +121,7 @@ def radius_for(nodes: Nodes, reach: float) -> NDArray[np.float64]:
 def distance_blocks(problem: LocalProblem) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Yield distances from all records to a few outputs in kd order: which outputs, and the block."""
     order = problem.output_order
-    step = WIDTH * max(1, BLOCK_ENTRIES // (WIDTH * problem.records.n))
+    step = WIDTH * max(1, BLOCK_ENTRIES // (WIDTH * problem.n_records))
     for first in range(0, len(order), step):
         part = slice(first, min(first + step, len(order)))
         yield part, problem.geometry.to_outputs(order[part])
