@@ -244,7 +244,7 @@ class WholeMethod(Method):
         """Return the bytes that it will take in addition to what this process holds, at the peak."""
 
     @abstractmethod
-    def check_memory(self, problem: Problem, gap: float) -> None:
+    def check_memory(self, problem: Problem, gap: float, workers: Workers) -> None:
         """Raise an InputError that says what would fit, if the problem does not fit into memory."""
 
     @abstractmethod
@@ -252,7 +252,7 @@ class WholeMethod(Method):
         """Return about how long the exact check of the table will take."""
 
     @abstractmethod
-    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace) -> FoundTable:
+    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace, workers: Workers) -> FoundTable:
         """Return the best table that was found until the gap was reached or ``stop`` was due."""
 
 

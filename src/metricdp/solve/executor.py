@@ -95,6 +95,10 @@ class Workers:
         Threads for work in this process; all cores by default.
     is_packed
         Whether answers come as bytes: for executors that would unpickle anything else.
+    is_own
+        Whether the executor is no more than threads of this process.
+    client
+        The client of a Dask cluster, if there is one.
     """
 
     def __init__(
@@ -104,12 +108,14 @@ class Workers:
         patience: float | None = None,
         threads: int | None = None,
         is_packed: bool = False,
+        is_own: bool = False,
+        client: Any = None,
     ) -> None:
         # threads of this process are never lost
         own = math.inf if isinstance(executor, ThreadPoolExecutor) else PATIENCE_SECONDS
         self.executor, self.patience = executor, own if patience is None else patience
         self.threads = threads or os.cpu_count() or 1
-        self.is_packed = is_packed
+        self.is_packed, self.is_own, self.client = is_packed, is_own, client
         self.n_lost = 0
         self.refusals: list[str] = []  # why answers were not accepted
 
@@ -119,13 +125,15 @@ class Workers:
         tasks: Sequence[Task],
         stop: Stop,
         accept: Callable[[Task, Any], Any] = lambda _, answer: answer,
+        said: Callable[[int], None] = lambda _: None,
     ) -> list[Any] | None:
         """Return the accepted answers in the order of the tasks, or None if it is time to stop.
 
         ``accept`` raises an InputError for an answer that cannot be right: the task is then done in this process.
+        ``said`` is called with the number of tasks that are done, as they come.
         """
         futures = [self._submit(function, task) for task in tasks]
-        _wait([future for future in futures if future is not None], stop, self.patience)
+        _wait([future for future in futures if future is not None], stop, self.patience, said)
         answers = {}
         for number, future in enumerate(futures):
             if _has_answer(future):
@@ -198,13 +206,16 @@ def _has_answer(future: Future[Answer] | None) -> TypeGuard[Future[Answer]]:
     return error is None
 
 
-def _wait(futures: Sequence[Future[Answer]], stop: Stop, patience: float) -> None:
+def _wait(
+    futures: Sequence[Future[Answer]], stop: Stop, patience: float, said: Callable[[int], None] = lambda _: None
+) -> None:
     """Wait until all are done, or it is time to stop, or none has been done for ``patience`` seconds."""
     pending, last = set(futures), time.monotonic()
     while pending and not stop.is_due and time.monotonic() - last < patience:
         done, pending = wait(pending, timeout=min(LISTEN_SECONDS, stop.seconds_left), return_when=FIRST_COMPLETED)
         if done:
             last = time.monotonic()
+            said(len(futures) - len(pending))
 
 
 @contextmanager
@@ -217,15 +228,15 @@ def workers(
     if executor is not None:
         yield Workers(executor, threads=threads)
     elif cluster is not None:
-        with _dask(Cluster(cluster) if isinstance(cluster, str) else cluster) as remote:
-            yield Workers(remote, threads=threads, is_packed=True)
+        with _dask(Cluster(cluster) if isinstance(cluster, str) else cluster) as (remote, client):
+            yield Workers(remote, threads=threads, is_packed=True, client=client)
     else:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-            yield Workers(pool, threads=threads)
+            yield Workers(pool, threads=threads, is_own=True)
 
 
 @contextmanager
-def _dask(cluster: Cluster) -> Iterator[Executor]:
+def _dask(cluster: Cluster) -> Iterator[tuple[Executor, Any]]:
     try:
         from distributed import Client, Security  # noqa: PLC0415  (an extra)
     except ImportError:
@@ -256,7 +267,7 @@ def _dask(cluster: Cluster) -> Iterator[Executor]:
     with client:
         remote = client.get_executor(pure=False)
         try:
-            yield remote
+            yield remote, client
         finally:
             # without waiting, since a worker may hang; when the scheduler is gone there is nothing to shut down
             with suppress(Exception):

@@ -110,15 +110,15 @@ def solve(
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
         merged = Merged.of(problem)
         chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap)
+        run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
         if isinstance(chosen, WholeMethod):
             if start is not None:
                 raise InputError(
                     f"the method {chosen.name!r} makes its own start: leave start out, or name another method"
                 )
             trace.add(stage="start", **_start_fields(problem, merged))
-            outcome = _solved_whole(problem, chosen, gap, stop, trace)
+            outcome = _solved_whole(problem, chosen, run)
         else:
-            run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
             outcome = _solved_by_component(problem, cast("Solver", chosen), run, checkpoint, start=start, resume=resume)
     for trouble in dict.fromkeys(crew.refusals):
         trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done locally: {trouble}")
@@ -191,14 +191,15 @@ def _solved_by_component(
     return _Outcome(mechanism, is_optimal, found.has_failed, found.iterations, found.cuts)
 
 
-def _solved_whole(problem: Problem, method: WholeMethod, gap: float, stop: Stop, trace: Trace) -> _Outcome:
+def _solved_whole(problem: Problem, method: WholeMethod, context: Context) -> _Outcome:
     """Solve on parts of the matrices, and certify the sparse table."""
+    gap, stop, trace = context.gap, context.stop, context.trace
     if method.reason:
         trace.add(stage="choice", records=problem.n_records, method=method.name, reason=method.reason)
-    method.check_memory(problem, gap)
+    method.check_memory(problem, gap, context.workers)
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
-    found = method.solve(problem, gap, stop, trace)
+    found = method.solve(problem, gap, stop, trace, context.workers)
     proof = Optimality(found.loss, min(found.lower_bound, found.loss))
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)

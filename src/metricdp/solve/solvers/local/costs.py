@@ -62,11 +62,10 @@ def window_costs(
     problem = nodes.problem
     covers_all = np.diff(windows.node_start) == windows.n_groups
     if problem.losses is None:
-        unit = problem.epsilon / nodes.mean_weight
-        level = unit * nodes.weight
-        base = level * problem.geometry.below(nearest)
+        unit, base = distance_base(nodes, nearest)
         costs = _weighted(nodes, windows, unit, base)
-        outside = level * problem.geometry.below(np.where(covers_all, 0.0, radius)) * (1.0 - RELATIVE_ERROR) - base
+        outside = distance_outside(nodes, np.where(covers_all, 0.0, radius), nearest)
+        level = unit * nodes.weight
         # the costs are the distances themselves, up to the last digits, if all nodes are equally likely
         is_plain = not base.any() and bool(np.allclose(level, problem.epsilon, rtol=1e-9))
         far = costs if is_plain else distances_of(nodes, windows)
@@ -82,6 +81,18 @@ def window_costs(
         costs = _down(raw, windows, unit, base)
         outside = unit * (1.0 - RELATIVE_ERROR) * _cheapest_outside(nodes, windows, problem.losses) - base
     return WindowCosts(far, costs, base, np.where(covers_all, np.inf, outside), unit)
+
+
+def distance_base(nodes: Nodes, nearest: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Return the unit of costs that are distances, and what is taken off each node's: that of its nearest output."""
+    unit = nodes.problem.epsilon / nodes.mean_weight
+    return unit, unit * nodes.weight * nodes.problem.geometry.below(nearest)
+
+
+def distance_outside(nodes: Nodes, radius: NDArray[np.float64], nearest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a number not above what any output beyond each node's radius costs, less the base."""
+    unit, base = distance_base(nodes, nearest)
+    return unit * nodes.weight * nodes.problem.geometry.below(radius) * (1.0 - RELATIVE_ERROR) - base
 
 
 def slot_blocks(nodes: Nodes, windows: Windows) -> Iterator[tuple[int, NDArray[np.float64]]]:

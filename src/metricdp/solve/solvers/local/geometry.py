@@ -74,6 +74,12 @@ class Geometry:
         angle = radius / (2.0 * EARTH_RADIUS_KM)
         return np.where(angle >= 0.5 * np.pi, np.inf, 2.0 * EARTH_RADIUS_KM * np.sin(np.minimum(angle, 0.5 * np.pi)))
 
+    def distance_of(self, length: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the distance of a length in the space of points: `reach` the other way round."""
+        if self.kind != ARC:
+            return length
+        return 2.0 * EARTH_RADIUS_KM * np.arcsin(np.minimum(length / (2.0 * EARTH_RADIUS_KM), 1.0))
+
 
 def geometry_of(records: Records, outputs: Outputs, metric: Metric) -> Geometry:
     """Return the geometry of records, outputs and a metric."""

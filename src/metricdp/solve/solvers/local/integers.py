@@ -7,6 +7,7 @@ leaves of 2^63, and the largest takes the few units that rounding leaves over.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,30 +28,54 @@ TOTAL = 1 << TOTAL_BITS
 
 def whole_table(closed: Closed, columns: Columns) -> SparseTable:
     """Return the exactly summing table of closed columns; records of one node have the same row."""
-    nodes, windows, problem = columns.nodes, columns.windows, columns.problem
-    K = problem.n_outputs
-    grains = np.rint(closed.background / GRAIN).astype(np.uint64)
-    all_grains = int(grains.sum())
-    scale = np.rint(2.0**SCALE_BITS / closed.sums).astype(np.uint64) if all_grains else _equal_scale(nodes)
-    rest = np.array([TOTAL - int(s) * all_grains for s in scale], dtype=np.uint64)
-    local = closed.sums - closed.background.sum()
-    factor = rest.astype(np.float64) / local
-    place = np.empty(K, dtype=np.int64)
-    place[problem.output_order[:K]] = np.arange(K)
-    count = np.zeros(nodes.n, dtype=np.int64)
-    arrays = windows.group_start, windows.member, place, closed.H, closed.background, factor
+    nodes, problem = columns.nodes, columns.problem
+    numbers = problem.output_order[: problem.n_outputs]
+    grains = np.rint(closed.background / GRAIN).astype(np.uint64)[: len(numbers)]
+    scales = Scales.of(closed.sums, int(grains.sum()))
+    start, outputs, weights = rows_of(closed.H, closed.background, columns, scales.factor, numbers)
+    top_up(start[:-1], start[1:], weights, scales.rest)
+    background = np.zeros(len(numbers), dtype=np.uint64)
+    background[numbers] = grains
+    return SparseTable(*_of_records(nodes, start, outputs, weights), background, scales.scale[nodes.of_record])
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """How row sums become whole: each node's factor of the background, what remains of 2^63, and of local weights."""
+
+    scale: NDArray[np.uint64]
+    rest: NDArray[np.uint64]
+    factor: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sums: NDArray[np.float64], all_grains: int) -> Scales:
+        """Return the scales of rows with these sums, over a background of so many grains."""
+        one = np.full(len(sums), 1 << SCALE_BITS, dtype=np.uint64)
+        scale = np.rint(2.0**SCALE_BITS / sums).astype(np.uint64) if all_grains else one
+        rest = np.array([TOTAL - int(s) * all_grains for s in scale], dtype=np.uint64)
+        return cls(scale, rest, rest.astype(np.float64) / (sums - all_grains * GRAIN))
+
+
+def rows_of(
+    H: NDArray[np.float64],
+    background: NDArray[np.float64],
+    columns: Columns,
+    factor: NDArray[np.float64],
+    numbers: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
+    """Return the whole weights of each node's row: where rows begin, outputs in ascending order, and weights.
+
+    ``numbers`` are what the outputs are called, in the order of the columns.
+    """
+    windows = columns.windows
+    order = np.argsort(numbers).astype(np.int64)
+    count = np.zeros(columns.nodes.n, dtype=np.int64)
+    arrays = windows.group_start, windows.member, order, H, background, factor
     _count(*arrays, count)
     start = np.concatenate(([0], np.cumsum(count)))
     outputs, weights = np.empty(int(start[-1]), dtype=np.int32), np.empty(int(start[-1]), dtype=np.uint64)
-    _fill(*arrays, start[:-1].copy(), outputs, weights)
-    _top_up(start, weights, rest)
-    background = np.zeros(K, dtype=np.uint64)
-    background[problem.output_order[:K]] = grains[:K]
-    return SparseTable(*_of_records(nodes, start, outputs, weights), background, scale[nodes.of_record])
-
-
-def _equal_scale(nodes: Nodes) -> NDArray[np.uint64]:
-    return np.full(nodes.n, 1 << SCALE_BITS, dtype=np.uint64)
+    _fill(*arrays, numbers, start[:-1].copy(), outputs, weights)
+    return start, outputs, weights
 
 
 def _of_records(
@@ -84,18 +109,18 @@ def _copy_rows(  # noqa: PLR0917  (numba takes positions)
 def _count(  # noqa: PLR0917
     group_start: NDArray[np.int64],
     member: NDArray[np.int32],
-    place: NDArray[np.int64],
+    order: NDArray[np.int64],
     H: NDArray[np.float64],
     b: NDArray[np.float64],
     factor: NDArray[np.float64],
     count: NDArray[np.int64],
 ) -> None:
     """Count each node's weights that are not 0."""
-    for k in range(len(place)):
-        g, lane = place[k] // WIDTH, place[k] % WIDTH
+    for k in order:
+        g, lane = k // WIDTH, k % WIDTH
         for s in range(group_start[g], group_start[g + 1]):
             i = member[s]
-            if np.floor((H[s * WIDTH + lane] - b[place[k]]) * factor[i] + 0.5) > 0.0:
+            if np.floor((H[s * WIDTH + lane] - b[k]) * factor[i] + 0.5) > 0.0:
                 count[i] += 1
 
 
@@ -103,31 +128,34 @@ def _count(  # noqa: PLR0917
 def _fill(  # noqa: PLR0917
     group_start: NDArray[np.int64],
     member: NDArray[np.int32],
-    place: NDArray[np.int64],
+    order: NDArray[np.int64],
     H: NDArray[np.float64],
     b: NDArray[np.float64],
     factor: NDArray[np.float64],
+    numbers: NDArray[np.int64],
     at: NDArray[np.int64],
     columns: NDArray[np.int32],
     weights: NDArray[np.uint64],
 ) -> None:
     """List each node's weights, output after output, so that they are sorted."""
-    for k in range(len(place)):
-        g, lane = place[k] // WIDTH, place[k] % WIDTH
+    for k in order:
+        g, lane = k // WIDTH, k % WIDTH
         for s in range(group_start[g], group_start[g + 1]):
             i = member[s]
-            whole = np.floor((H[s * WIDTH + lane] - b[place[k]]) * factor[i] + 0.5)
+            whole = np.floor((H[s * WIDTH + lane] - b[k]) * factor[i] + 0.5)
             if whole > 0.0:
-                columns[at[i]], weights[at[i]] = k, np.uint64(whole)
+                columns[at[i]], weights[at[i]] = numbers[k], np.uint64(whole)
                 at[i] += 1
 
 
 @njit(cache=True, nogil=True)
-def _top_up(start: NDArray[np.int64], weights: NDArray[np.uint64], rest: NDArray[np.uint64]) -> None:
+def top_up(
+    first: NDArray[np.int64], last: NDArray[np.int64], weights: NDArray[np.uint64], rest: NDArray[np.uint64]
+) -> None:
     """Let the largest weight of each row take what is missing to the sum that it must have."""
-    for i in range(len(start) - 1):
-        total, largest = np.uint64(0), start[i]
-        for c in range(start[i], start[i + 1]):
+    for i in range(len(first)):
+        total, largest = np.uint64(0), first[i]
+        for c in range(first[i], last[i]):
             total += weights[c]
             if weights[c] > weights[largest]:
                 largest = c

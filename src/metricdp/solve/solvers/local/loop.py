@@ -204,7 +204,12 @@ class _Run:
     def _closed(self, iteration: Iteration, columns: Columns) -> Closed:
         """Return private columns near the rows of the steps."""
         network = iteration.network
-        H = columns.of_rows(iteration.Z, network.windows, *put_together(network.nodes, columns.nodes))
+        H = columns.of_rows(
+            iteration.Z,
+            network.windows.group_start,
+            network.windows.member,
+            *put_together(network.nodes, columns.nodes),
+        )
         b = np.zeros(0)
 
         def close(divisor: NDArray[np.float64] | None, kappa: float, *, is_new: bool) -> NDArray[np.float64]:

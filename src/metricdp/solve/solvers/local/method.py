@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from metricdp.errors import InputError
+from metricdp.metric.distances import MAX_TREE_DIMENSION
 from metricdp.problem.losses import DistanceLosses
 from metricdp.problem.memory_model import GIGABYTE, held_bytes, most_bytes
 from metricdp.solve.contract import FoundTable, WholeMethod, register
@@ -13,9 +14,13 @@ from metricdp.solve.solvers.local.geometry import geometry_of
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import LocalProblem
+from metricdp.solve.solvers.local.regions.loop import solve_regions
+from metricdp.solve.solvers.local.regions.plan import Plan
+from metricdp.solve.solvers.local.regions.sizes import regions_for
 
 if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
+    from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
     from metricdp.solve.solvers.local.counts import LocalCounts
     from metricdp.solve.stop import Stop
@@ -30,6 +35,7 @@ class Local(WholeMethod):
     name: ClassVar[str] = "local"
     options_type: ClassVar[type] = LocalOptions
     limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
+    n_regions: int = 1  # of the problem whose memory was checked
 
     def counts(self, problem: Problem, gap: float) -> LocalCounts:
         """Return the sizes of a solve, from a sample of windows."""
@@ -39,10 +45,19 @@ class Local(WholeMethod):
         """Return the bytes of windows and table."""
         return self.counts(problem, gap).n_bytes
 
-    def check_memory(self, problem: Problem, gap: float) -> None:
-        """Refuse a problem whose windows would not fit, and say what would."""
-        counts, room = self.counts(problem, gap), most_bytes(problem.memory_limit) - held_bytes()
-        if counts.n_bytes > room:
+    def check_memory(self, problem: Problem, gap: float, workers: Workers) -> None:
+        """Decide on the number of regions; refuse a problem whose windows would not fit, and say what would."""
+        own = local_problem(problem)
+        counts = local_counts(own, gap=gap, options=self.options)
+        room = most_bytes(problem.memory_limit) - held_bytes()
+        if can_be_divided(own):
+            whole = Plan(own, gap, self.options, 1)
+            self.n_regions = regions_for(whole, counts, workers, room)
+            is_too_large = self.n_regions == 0
+        else:
+            self._refuse_regions(problem)
+            is_too_large = counts.n_bytes > room
+        if is_too_large:
             raise InputError(
                 f"the method 'local' would need about {counts.n_bytes / GIGABYTE:.1f} GB for the windows of "
                 f"{problem.n_records:,} records and {problem.n_outputs:,} outputs, which hold "
@@ -50,16 +65,31 @@ class Local(WholeMethod):
                 "larger epsilon has smaller windows; or take fewer records or outputs"
             )
 
+    def _refuse_regions(self, problem: Problem) -> None:
+        if self.options.regions not in (None, 1):
+            raise InputError(
+                f"only problems with the metric's distance as loss, in up to {MAX_TREE_DIMENSION} coordinates, can be "
+                f"divided into regions, and this one has the loss {problem.loss_name!r} and the metric "
+                f"{problem.metric.name!r}: leave regions out, or take the loss 'distance'"
+            )
+
     def seconds_of_check(self, problem: Problem, gap: float) -> float:
         """Return about how long the exact check will take, from the sizes of the windows."""
         per_row = self.counts(problem, gap).table_entries / problem.n_records
         return SECONDS_PER_COMPARISON * problem.graph.n_pairs * 2.0 * per_row
 
-    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace) -> FoundTable:
+    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace, workers: Workers) -> FoundTable:
         """Return the best table on windows."""
-        return solve_windows(
-            local_problem(problem), problem.losses, gap=gap, stop=stop, trace=trace, options=self.options
-        )
+        own, losses, options = local_problem(problem), problem.losses, self.options
+        if self.n_regions == 1:
+            return solve_windows(own, losses, gap=gap, stop=stop, trace=trace, options=options)
+        plan = Plan(own, gap, options, self.n_regions)
+        return solve_regions(plan, losses, stop=stop, trace=trace, workers=workers)
+
+
+def can_be_divided(problem: LocalProblem) -> bool:
+    """Return whether regions can be made: losses are distances that follow from points."""
+    return problem.losses is None and problem.geometry.kind is not None
 
 
 def local_problem(problem: Problem) -> LocalProblem:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from metricdp.errors import InputError
+
 OUTSIDE_SHARE = 0.25  # of the gap, for what lies outside of the windows of the steps
 SMALLEST_REACH, REACH_STEP = 6.0, 0.25  # in units of 1 / epsilon
 SMALLEST_GAP = 1e-4  # that is reckoned with
@@ -28,12 +30,25 @@ class LocalOptions:
         loses about a third of it.
     max_iterations
         Steps after which to give up.
+    regions
+        Into how many regions the outputs are divided, solved one after the other or on workers; None: one, or as many
+        as the memory and the workers ask for.
+    halo
+        How far around its own outputs a region sees others, in units of 1 / epsilon; None is 6.
     """
 
     reach: float | None = None
     table_reach: float | None = None
     stretch: float | None = None
     max_iterations: int = 100_000
+    regions: int | None = None
+    halo: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.regions is not None and not (isinstance(self.regions, int) and self.regions >= 1):
+            raise InputError(f"regions must be a whole number of at least 1, got {self.regions!r}")
+        if self.halo is not None and not self.halo >= 0.0:
+            raise InputError(f"halo must be zero or positive, got {self.halo!r}: 6 is usual")
 
     def reach_for(self, gap: float) -> float:
         """Return the reach for a gap: cutting off at R costs about R^2 exp(-R) / 2 of the loss."""

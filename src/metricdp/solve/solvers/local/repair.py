@@ -14,8 +14,9 @@ what two entries and two scales can be off together.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
-    from metricdp.solve.solvers.local.windows import Windows
 
 ROUNDING = 2.0**-22  # of ln(z_i / z_j), reserved for whole numbers
 # epsilon d below which records share a row: kappa epsilon d must stay above ROUNDING down to the last rung
@@ -92,6 +92,12 @@ class Columns:
         far = distances_of(nodes, self.windows)
         self._in_groups(self._measure_rim(far))
 
+    def watched(self, is_over: Callable[[], bool]) -> Self:
+        """Return the same windows, whose work ends when something else is over."""
+        own = copy.copy(self)
+        own.is_over = is_over
+        return own
+
     @property
     def problem(self) -> LocalProblem:
         """What the windows are made for."""
@@ -132,11 +138,17 @@ class Columns:
         return some
 
     def of_rows(
-        self, Z: NDArray[np.float32], windows: Windows, target: NDArray[np.int64], share: NDArray[np.float64]
+        self,
+        Z: NDArray[np.float32],
+        group_start: NDArray[np.int64],
+        member: NDArray[np.int32],
+        target: NDArray[np.int64],
+        share: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return rows on other windows of the same outputs as columns on the large windows, and copies put together.
 
-        Node i of the rows adds the part ``share[i]`` to the node ``target[i]``; a negative target is left out.
+        The other windows have slots from ``group_start`` on with a ``member`` each. Node i of the rows adds the part
+        ``share[i]`` to the node ``target[i]``; a negative target is left out.
         """
         H = np.zeros(self.windows.n_slots * WIDTH)
 
@@ -146,8 +158,8 @@ class Columns:
             spread_some(
                 first,
                 last,
-                windows.group_start,
-                windows.member,
+                group_start,
+                member,
                 mine.group_start,
                 mine.member,
                 target,

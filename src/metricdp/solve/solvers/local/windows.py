@@ -15,9 +15,8 @@ import numpy as np
 from numba import njit
 from scipy.spatial import cKDTree
 
-from metricdp.data.geodesy import EARTH_RADIUS_KM
 from metricdp.metric.simd import WIDTH
-from metricdp.metric.space import ARC, MANHATTAN
+from metricdp.metric.space import MANHATTAN
 from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.local.geometry import BLOCK_ENTRIES, near_groups
 
@@ -104,9 +103,7 @@ def nearest_outputs(nodes: Nodes) -> NDArray[np.float64]:
         return nearest
     tree = cKDTree(geometry.output_points)
     found, _ = tree.query(geometry.record_points[first], p=1 if geometry.kind == MANHATTAN else 2)
-    if geometry.kind == ARC:
-        found = 2.0 * EARTH_RADIUS_KM * np.arcsin(np.minimum(found / (2.0 * EARTH_RADIUS_KM), 1.0))
-    return np.asarray(found)
+    return geometry.distance_of(np.asarray(found))
 
 
 def radius_for(nodes: Nodes, reach: float) -> NDArray[np.float64]:

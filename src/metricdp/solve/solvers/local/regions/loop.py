@@ -1,0 +1,231 @@
+"""A solve by regions: steps where the columns are, and what must be known of all of them here.
+
+What travels: each region's part of the problem once; N prices and as many least reduced costs for a bound; row sums in
+each round of a repair; and at the end the columns, region by region, into the table.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricdp.errors import StoppedError
+from metricdp.mechanism.expected import expected_loss
+from metricdp.mechanism.mechanism import relative_gap
+from metricdp.problem.loss_space import mean_losses
+from metricdp.problem.memory_model import held_bytes
+from metricdp.solve.contract import Ended, FoundTable
+from metricdp.solve.solvers.local.bounds import bound_of
+from metricdp.solve.solvers.local.close import GRAIN
+from metricdp.solve.solvers.local.costs import distance_base, distance_outside
+from metricdp.solve.solvers.local.grow import GROWTH
+from metricdp.solve.solvers.local.integers import Scales, one_output
+from metricdp.solve.solvers.local.loop import GROWN_SHARE, LAST_REPAIR, MOST_GROWTHS
+from metricdp.solve.solvers.local.regions import work
+from metricdp.solve.solvers.local.regions.assemble import assembled
+from metricdp.solve.solvers.local.regions.hold import InFiles
+from metricdp.solve.solvers.local.regions.on_dask import OnDask
+from metricdp.solve.solvers.local.repair import Balance
+from metricdp.solve.solvers.local.schedule import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from metricdp.mechanism.sparse import SparseTable
+    from metricdp.problem.losses import Losses
+    from metricdp.solve.executor import Workers
+    from metricdp.solve.result import Trace
+    from metricdp.solve.solvers.local.regions.hold import Held
+    from metricdp.solve.solvers.local.regions.plan import Plan
+    from metricdp.solve.stop import Stop
+
+STEPS, TABLE, ROWS, PIECE = "steps", "table", "rows", "piece"  # names of states
+
+
+def solve_regions(plan: Plan, losses: Losses, *, stop: Stop, trace: Trace, workers: Workers) -> FoundTable:
+    """Return a private sparse table whose loss is within the plan's gap of a bound for the full problem, if possible.
+
+    Regions are solved on workers, or one after the other in this process; the table is the same.
+    """
+    run = _Run(plan, losses, stop, trace)
+    ended = Ended.STOPPED
+    try:
+        with _held(plan.n_regions, stop, workers, trace) as held:
+            ended = run.solve(held)
+    except StoppedError:
+        pass
+    return FoundTable(run.table, run.loss, run.bound, run.steps, ended)
+
+
+@contextmanager
+def _held(n_regions: int, stop: Stop, workers: Workers, trace: Trace) -> Iterator[Held]:
+    """Yield where states are kept: on the cluster, or in a folder that goes at the end."""
+
+    def said(done: int) -> None:
+        trace.add(stage="regions", done=done, regions=n_regions)
+
+    if workers.client is not None:
+        yield OnDask(n_regions, stop, workers.client, said)
+        return
+    with tempfile.TemporaryDirectory(prefix="metricdp-", ignore_cleanup_errors=True) as folder:
+        held = InFiles(n_regions, stop, workers, Path(folder), said)
+        try:
+            yield held
+        finally:
+            held.close()
+
+
+class _Run:
+    """One run: the best table, the best bound, and when to look next."""
+
+    def __init__(self, plan: Plan, losses: Losses, stop: Stop, trace: Trace) -> None:
+        self.plan, self.losses, self.stop, self.trace = plan, losses, stop, trace
+        self.problem, self.gap, self.options = plan.problem, plan.gap, plan.options
+        self.table = one_output(self.problem.n_records, mean_losses(losses, self.problem.prior))
+        self.loss = expected_loss(self.table, losses, self.problem.prior)
+        self.bound = 0.0
+        self.steps = 0
+        self.schedule = Schedule(self.gap)
+        self.growths = 0
+        self._has_tables = False
+        self._repair_seconds = 0.0
+
+    def solve(self, held: Held) -> Ended:
+        """Step and look until the gap is reached or there is no time."""
+        self.stop.check()
+        self._begin(held)
+        while True:
+            is_small = self._advance(held, min(self.schedule.next, self.options.max_iterations))
+            self._repair(held)
+            gap = relative_gap(self.loss, self.bound)
+            self.schedule.add(self.steps, gap)
+            self._tell(held, gap)
+            if gap <= self.gap:
+                return Ended.REACHED
+            if self.steps >= self.options.max_iterations:
+                return Ended.USED_UP
+            if self.stop.seconds_left < LAST_REPAIR * self._repair_seconds:
+                return Ended.STOPPED
+            if self.schedule.is_hopeless:
+                return Ended.STALLED
+            self._grow(held, is_small)
+
+    def _tell(self, held: Held, gap: float) -> None:
+        self.trace.add(
+            stage="local",
+            iteration=self.steps,
+            lower_bound=self.bound,
+            upper_bound=self.loss,
+            gap=gap,
+            regions=self.plan.n_regions,
+            stored=self.table.n_stored,
+            bytes_moved=held.bytes_moved,
+            bytes=held_bytes(),
+        )
+
+    def _begin(self, held: Held) -> None:
+        """Make windows, larger ones where the first prices ask for them."""
+        answers = held.ask(work.start, self.plan.step_part, writes=STEPS)
+        wider = self.plan.radius.copy()
+        for part, answer in zip(self._owned(), answers, strict=True):
+            wider[part] = np.maximum(wider[part], answer["radius"])
+        if (wider > self.plan.radius).sum() > GROWN_SHARE * self.plan.nodes.n:
+            self.plan = self.plan.with_radius(wider)
+            answers = held.ask(work.start, self.plan.step_part, writes=STEPS)
+        self.trace.add(
+            stage="windows",
+            regions=self.plan.n_regions,
+            nodes=self.plan.nodes.n,
+            pairs=self.plan.nodes.graph.n_pairs,
+            entries=sum(answer["entries"] for answer in answers),
+            multipliers=sum(answer["multipliers"] for answer in answers),
+            bytes=held_bytes(),
+        )
+
+    def _owned(self) -> list[NDArray[np.int64]]:
+        """Return the nodes whose prices each region sets."""
+        return [np.flatnonzero(self.plan.owner == region) for region in range(self.plan.n_regions)]
+
+    def _advance(self, held: Held, due: int) -> NDArray[np.bool_]:
+        """Step, and bound from below; return which nodes' windows are too small."""
+        answers = held.ask(work.advance, lambda _: due, reads=[STEPS], writes=STEPS)
+        self.steps = min(answer["steps"] for answer in answers)
+        n = self.plan.nodes.n
+        prices, is_small = np.empty(n), np.zeros(n, dtype=bool)
+        for part, answer in zip(self._owned(), answers, strict=True):
+            prices[part], is_small[part] = answer["prices"], answer["is_small"]
+        seen = self.plan.seen
+        answers = held.ask(work.bound, lambda region: prices[seen[region]], reads=[STEPS])
+        inside, slots = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
+        for who, answer in zip(seen, answers, strict=True):
+            inside[who] = np.minimum(inside[who], answer["least"])
+            slots[who] += answer["slots"]
+        covers_all = slots == self.plan.n_groups
+        nearest = self.plan.nearest
+        outside = distance_outside(self.plan.nodes, np.where(covers_all, 0.0, self.plan.radius), nearest)
+        unit, base = distance_base(self.plan.nodes, nearest)
+        least = np.minimum(inside, np.where(covers_all, np.inf, outside))
+        self.bound = max(self.bound, bound_of(least, base, unit))
+        return is_small
+
+    def _repair(self, held: Held) -> None:
+        """Make the rows private, and keep them if they are the best."""
+        begin = time.perf_counter()
+        nodes = self.plan.table_nodes
+        if not self._has_tables:
+            held.ask(work.open_table, self.plan.table_part, writes=TABLE)
+            self._has_tables = True
+        held.ask(work.spread, lambda _: None, reads=[STEPS, TABLE], writes=ROWS)
+        members = self.plan.members
+        background = 0.0
+
+        def close(divisor: NDArray[np.float64] | None, kappa: float, *, is_new: bool) -> NDArray[np.float64]:
+            nonlocal background
+
+            def message(region: int) -> Any:
+                return None if divisor is None else divisor[members[region]], kappa, is_new
+
+            answers = held.ask(work.close, message, reads=[ROWS, TABLE], writes=ROWS)
+            background = sum(answer["background"] for answer in answers)
+            sums = np.full(nodes.n, background)
+            for who, answer in zip(members, answers, strict=True):
+                sums[who] += answer["sums"]
+            return sums
+
+        sums, kappa, rounds = Balance.of(nodes, self.gap).reached_by(close)
+        scales = Scales.of(sums, round(background / GRAIN))
+        table = self._table(held, scales, members)
+        loss = expected_loss(table, self.losses, self.problem.prior)
+        self.trace.add(stage="repair", kappa=kappa, rounds=rounds, loss=loss)
+        if loss < self.loss:
+            self.table, self.loss = table, loss
+        self._repair_seconds = time.perf_counter() - begin
+
+    def _table(self, held: Held, scales: Scales, members: list[NDArray[np.int64]]) -> SparseTable:
+        answers = held.ask(work.whole, lambda r: scales.factor[members[r]], reads=[ROWS, TABLE], writes=PIECE)
+        background = np.zeros(self.problem.n_outputs, dtype=np.uint64)
+        for region, answer in enumerate(answers):
+            background[self.plan.outputs_of(region)] = answer["grains"]
+        counts = [(who, answer["counts"]) for who, answer in zip(members, answers, strict=True)]
+        pieces = ((members[region], held.fetch(PIECE, region)) for region in range(self.plan.n_regions))
+        return assembled(self.plan.table_nodes, scales, background, counts, pieces)
+
+    def _grow(self, held: Held, is_small: NDArray[np.bool_]) -> None:
+        """Begin again on larger windows, if enough nodes need them."""
+        if self.schedule.is_stuck:
+            # steps no longer help: what is missing lies outside of the windows
+            is_small = np.ones_like(is_small)
+        if self.growths >= MOST_GROWTHS or is_small.sum() <= GROWN_SHARE * len(is_small):
+            return
+        self.growths += 1
+        self.plan = self.plan.with_radius(np.where(is_small, GROWTH, 1.0) * self.plan.radius)
+        held.ask(work.start, self.plan.step_part, writes=STEPS)
+        held.ask(work.open_table, self.plan.table_part, writes=TABLE)
+        self.trace.add(stage="grown", nodes=int(is_small.sum()))
