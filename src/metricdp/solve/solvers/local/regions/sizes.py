@@ -49,7 +49,7 @@ def regions_for(plan: Plan, counts: LocalCounts, workers: Workers, room: float) 
     at_once = 1 if workers.is_own else n_workers(workers)
     if workers.is_own and counts.n_bytes <= room:
         return 1
-    fewest = 1 if workers.is_own else min(REGIONS_PER_WORKER * at_once, problem.n_records // FEWEST_RECORDS)
+    fewest = 2 if workers.is_own else min(REGIONS_PER_WORKER * at_once, problem.n_records // FEWEST_RECORDS)
     limit = _worker_room(workers)
     if limit is None:
         limit = (room - own_bytes(problem, counts)) / at_once

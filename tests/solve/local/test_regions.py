@@ -1,0 +1,245 @@
+"""Regions with halos: the same promise, the same proof, and the same table wherever they are solved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from tests.conftest import linprog_optimum, small_problem
+from tests.solve.local.exact import fault, loss_of
+from tests.solve.local.test_tables import contiguous
+
+import metricdp as mdp
+from metricdp.solve.executor import workers
+from metricdp.solve.result import Trace
+from metricdp.solve.solvers.local.loop import solve_windows
+from metricdp.solve.solvers.local.method import Local, local_problem
+from metricdp.solve.solvers.local.options import LocalOptions
+from metricdp.solve.solvers.local.regions.loop import solve_regions
+from metricdp.solve.solvers.local.regions.plan import Plan
+from metricdp.solve.solvers.local.regions.sizes import own_bytes, region_bytes, regions_for
+from metricdp.solve.stop import Stop
+
+
+def by_regions(problem, n_regions, gap=0.05, *, trace=None, stop=None, options=None, **where):
+    """Solve by regions, and check what must hold of every result."""
+    options = LocalOptions(max_iterations=600) if options is None else options
+    with workers(**where) as crew:
+        plan = Plan(local_problem(problem), gap, options, n_regions)
+        found = solve_regions(
+            plan,
+            problem.losses,
+            stop=Stop(None) if stop is None else stop,
+            trace=Trace() if trace is None else trace,
+            workers=crew,
+        )
+    assert fault(found.table, problem.graph, problem.epsilon) == ""
+    truth = loss_of(found.table, problem.loss, problem.records.prior)
+    assert truth * (1.0 - 1e-12) <= found.loss <= truth * (1.0 + 1e-9) + 3e-9  # a few micrometres for places
+    assert 0.0 <= found.lower_bound <= found.loss
+    return found
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a.parts, b.parts, strict=True))
+
+
+@pytest.fixture(scope="module")
+def town():
+    """Intersections whose windows are much smaller than the town."""
+    return contiguous(260, epsilon=25.0, eta=0.2)
+
+
+@pytest.fixture(scope="module")
+def reachable(town):
+    """A loss that some private table of the town has: no bound may be above it."""
+    return mdp.solve(town, method="local", gap=0.03).loss
+
+
+@pytest.fixture(scope="module")
+def found(town):
+    """The town in five regions, one after the other."""
+    return by_regions(town, 5)
+
+
+def test_one_region_is_the_whole(town):
+    options = LocalOptions(max_iterations=600)
+    whole = solve_windows(local_problem(town), town.losses, gap=0.05, stop=Stop(None), trace=Trace(), options=options)
+    one = by_regions(town, 1)
+    assert (one.loss, one.lower_bound, one.steps) == (whole.loss, whole.lower_bound, whole.steps)
+    assert same(one.table, whole.table)
+
+
+def test_regions_reach_the_gap_of_the_whole(found, reachable):
+    assert found.gap <= 0.05
+    assert found.lower_bound <= reachable
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("dataset", ["road", "grid", "gaussian"])
+def test_loss_and_bound_enclose_the_optimum(dataset, seed):
+    made = small_problem(dataset, seed, n=30, outputs=30, exponent=6.0)
+    problem = mdp.Problem(made.records, epsilon=made.epsilon, eta=made.eta, outputs=30, loss="distance")
+    truth = linprog_optimum(problem)
+    result = by_regions(problem, 3)
+    assert result.lower_bound <= truth * (1.0 + 1e-9)
+    assert result.loss >= truth * (1.0 - 1e-6)
+    assert result.gap < 0.25  # scattered records: steps are slow, in one region as well
+
+
+@pytest.mark.parametrize("halo", [0.0, 2.0, 20.0])
+def test_any_halo_is_private_and_proved(town, reachable, halo):
+    result = by_regions(town, 4, 0.2, options=LocalOptions(max_iterations=300, halo=halo))
+    assert 0.7 * reachable <= result.lower_bound <= reachable
+
+
+def test_copies_and_near_records_in_different_regions():
+    places = contiguous(34, epsilon=25.0, eta=0.2).records.coordinates
+    # some twice, some a few centimetres away in a chain
+    chain = places[5] + np.outer(np.arange(1, 9), [2e-7, 0.0])
+    points = np.concatenate((places, places[::7], chain))
+    prior = np.random.default_rng(3).uniform(0.5, 1.5, len(points))
+    problem = mdp.Problem(mdp.Records(points, prior=prior / prior.sum()), epsilon=25.0, eta=0.2, loss="distance")
+    result = by_regions(problem, 4)
+    rows = result.table.block()
+    assert np.array_equal(rows[:34:7], rows[34 : 34 + len(places[::7])])
+    assert np.array_equal(rows[-1], rows[-8])
+    assert result.lower_bound <= linprog_optimum(problem) * (1.0 + 1e-9)
+
+
+def test_other_points_as_outputs_and_several_components():
+    left = contiguous(30, epsilon=25.0, eta=0.2).records.coordinates
+    records = mdp.Records(np.concatenate((left, left + np.array([1.0, 0.0]))))
+    outputs = records.coordinates[::3] + 1e-4
+    problem = mdp.Problem(records, epsilon=25.0, eta=0.2, outputs=outputs, loss="distance")
+    assert problem.graph.n_components > 1
+    result = by_regions(problem, 3)
+    assert result.lower_bound <= linprog_optimum(problem) * (1.0 + 1e-9)
+    assert result.gap <= 0.05
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+def test_other_metrics(metric):
+    points = np.random.default_rng(5).uniform(0.0, 6.0, (40, 2))
+    problem = mdp.Problem(mdp.Records(points, kind="vectors"), epsilon=4.0, eta=2.0, metric=metric, loss="distance")
+    result = by_regions(problem, 3)
+    assert result.lower_bound <= linprog_optimum(problem) * (1.0 + 1e-9)
+    assert result.gap <= 0.05
+
+
+class TestWhereItRuns:
+    def test_threads(self, town, found):
+        with ThreadPoolExecutor(2) as pool:
+            assert same(by_regions(town, 5, executor=pool).table, found.table)
+
+    def test_processes(self, town, found):
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            result = by_regions(town, 5, executor=pool)
+        assert (result.loss, result.lower_bound) == (found.loss, found.lower_bound)
+        assert same(result.table, found.table)
+
+    def test_processes_that_die(self, town, found):
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            list(pool.map(time.sleep, [0.2] * 2))  # both are up
+            victims = list(pool._processes)
+
+            def kill(row):
+                if row["stage"] == "windows":
+                    os.kill(victims[0], signal.SIGKILL)
+
+            assert same(by_regions(town, 5, trace=Trace(kill), executor=pool).table, found.table)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A real cluster on this machine: a scheduler and two worker processes."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs="CRITICAL"
+    ) as local:
+        yield local
+
+
+class TestOnDask:
+    def test_same_table(self, town, found, cluster):
+        result = by_regions(town, 5, cluster=cluster.scheduler_address)
+        assert (result.loss, result.lower_bound) == (found.loss, found.lower_bound)
+        assert same(result.table, found.table)
+
+    @pytest.mark.parametrize("stage", ["windows", "repair"])
+    def test_a_worker_dies(self, town, found, cluster, stage):
+        from distributed import Client
+
+        with Client(cluster, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=120)
+            victims = iter(client.run(os.getpid).values())
+
+        def kill(row):
+            if row["stage"] == stage:
+                victim = next(victims, None)
+                if victim is not None:
+                    os.kill(victim, signal.SIGKILL)
+
+        result = by_regions(town, 5, trace=Trace(kill), cluster=cluster.scheduler_address)
+        assert same(result.table, found.table)
+
+    def test_the_scheduler_goes(self, town):
+        import distributed
+
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs="CRITICAL"
+        ) as local:
+
+            def close(row):
+                if row["stage"] == "windows":
+                    local.close()
+
+            result = by_regions(town, 5, trace=Trace(close), cluster=local.scheduler_address)
+        assert result.gap > 0.05  # what was there when it went: private all the same
+
+
+def test_asked_to_end(town):
+    stop = Stop(None)
+
+    def end(row):
+        if row["stage"] == "windows":
+            threading.Thread(target=stop.request_end).start()
+
+    result = by_regions(town, 5, 1e-5, trace=Trace(end), stop=stop)
+    assert result.table.n_stored == 0
+
+
+class TestFacade:
+    def test_regions_are_an_option(self, town):
+        result = mdp.solve(town, method="local", gap=0.05, options=LocalOptions(regions=3))
+        assert result.status is mdp.Status.OPTIMAL
+        assert any(row.get("regions") == 3 for row in result.trace.rows)
+
+    def test_less_memory_makes_more_regions(self):
+        problem = contiguous(3_000, epsilon=25.0, eta=0.1)
+        counts = Local().counts(problem, 0.05)
+        plan = Plan(local_problem(problem), 0.05, LocalOptions(), 1)
+        least, most = own_bytes(plan.problem, counts), region_bytes(plan, counts)
+        with workers() as crew:
+            rooms = (counts.n_bytes, least + 0.5 * most, least + 0.2 * most, least)
+            one, some, more, none = (regions_for(plan, counts, crew, min(room, counts.n_bytes)) for room in rooms)
+        assert (one, none) == (1, 0)
+        assert 1 < some < more
+        with ThreadPoolExecutor(4) as pool, workers(executor=pool) as crew:
+            assert regions_for(plan, counts, crew, 1e12) == 1  # regions of fewer than 2,000 records do not pay
+
+    def test_other_losses_are_refused(self):
+        problem = contiguous(40, loss="travel", epsilon=25.0)
+        with pytest.raises(mdp.InputError, match="can be divided into regions.*take the loss 'distance'"):
+            mdp.solve(problem, method="local", options=LocalOptions(regions=2))
+
+    @pytest.mark.parametrize("wrong", [{"regions": 0}, {"regions": 1.5}, {"halo": -1.0}])
+    def test_wrong_options(self, wrong):
+        with pytest.raises(mdp.InputError, match=next(iter(wrong))):
+            LocalOptions(**wrong)
