@@ -1,9 +1,10 @@
+import mmap
 import pickle
 
 import numpy as np
 import pytest
 
-from metricdp.data.frozen import frozen
+from metricdp.data.frozen import Unnamed, frozen
 from metricdp.errors import InputError
 
 
@@ -45,3 +46,34 @@ def test_what_is_frozen_already_is_not_copied_and_what_only_looks_so_is():
 def test_an_array_of_objects_is_refused():
     with pytest.raises(InputError, match="Python objects"):
         frozen(np.array([1, None], dtype=object))
+
+
+class TestUnnamed:
+    def test_is_kept_without_a_copy(self):
+        made = Unnamed(4, np.uint64)
+        made.values[:] = [1, 2, 3, 4]
+        kept = made.sealed()
+        assert frozen(kept) is kept
+        assert kept.tolist() == [1, 2, 3, 4]
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            kept.setflags(write=True)
+
+    def test_is_not_sealed_while_somebody_could_write(self):
+        made = Unnamed(2, np.int32)
+        mine = made.values
+        with pytest.raises(BufferError):
+            made.sealed()
+        mine[:] = 7
+
+    def test_nothing(self):
+        assert Unnamed(0, np.int32).sealed().shape == (0,)
+
+    def test_a_map_of_somebody_else_is_copied(self, tmp_path):
+        file = tmp_path / "values"
+        file.write_bytes(bytes(16))
+        with file.open("rb") as opened:
+            mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        theirs = np.frombuffer(mapped, dtype=np.uint64)
+        kept = frozen(theirs)
+        file.write_bytes(bytes([1]) * 16)
+        assert kept.tolist() == [0, 0]

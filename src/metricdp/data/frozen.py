@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -44,14 +46,48 @@ def refuse_masked(values: Any) -> None:
         raise InputError("a masked array hides some of its values: give a plain array, for example values.filled(0)")
 
 
+class _Sealed(mmap.mmap):
+    """Memory that only `Unnamed` makes: a file that nobody else can open, mapped for reading."""
+
+
+class Unnamed:
+    """An array in a file without a name, to be filled and then sealed: the system may drop it from memory.
+
+    Examples
+    --------
+    >>> made = Unnamed(3, np.uint64)
+    >>> made.values[:] = [1, 2, 3]
+    >>> kept = made.sealed()
+    >>> frozen(kept) is kept, kept.tolist()
+    (True, [1, 2, 3])
+    """
+
+    def __init__(self, n: int, dtype: Any) -> None:
+        self._dtype, self._n = np.dtype(dtype), n
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed when it is sealed)
+        self._file.truncate(max(1, n * self._dtype.itemsize))
+        self._map = mmap.mmap(self._file.fileno(), 0)
+        self.values: np.ndarray[Any, Any] = np.frombuffer(self._map, dtype=self._dtype, count=n)
+
+    def sealed(self) -> np.ndarray[Any, Any]:
+        """Return the array for reading; nothing else may hold the values any more."""
+        del self.values
+        self._map.close()  # refuses while anything could still write to it
+        kept = _Sealed(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._file.close()
+        return np.frombuffer(kept, dtype=self._dtype, count=self._n)
+
+
 def _is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether the memory of ``array`` is that of a ``bytes`` object, and no view on the way may write to it."""
+    """Return whether the memory of ``array`` is bytes or sealed, and no view on the way may write to it."""
     memory: Any = array
     while isinstance(memory, np.ndarray):
         if memory.flags.writeable:  # pickle makes such arrays
             return False
         memory = memory.base
-    return isinstance(memory, bytes)
+    if isinstance(memory, memoryview) and memory.readonly:
+        memory = memory.obj
+    return isinstance(memory, (bytes, _Sealed))
 
 
 class FrozenArrays:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+from metricdp.data.frozen import Unnamed
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.solve.solvers.local.integers import top_up
 
@@ -44,7 +45,8 @@ def assembled(
         per_node[who] += count
     records = np.diff(nodes.start)
     begin = np.concatenate(([0], np.cumsum(per_node[nodes.of_record]))).astype(np.int64)
-    columns, weights = np.empty(int(begin[-1]), dtype=np.int32), np.empty(int(begin[-1]), dtype=np.uint64)
+    in_files = Unnamed(int(begin[-1]), np.int32), Unnamed(int(begin[-1]), np.uint64)
+    columns, weights = (one.values for one in in_files)
     first = begin[:-1][nodes.first]  # rows of the first record of each node; the others are copies of it
     at = first.copy()
     for who, piece in pieces:
@@ -53,7 +55,9 @@ def assembled(
     top_up(first, at, weights, scales.rest)
     if (records > 1).any():
         _copy(nodes.start, nodes.who, begin, columns, weights)
-    return SparseTable(begin, columns, weights, background, scales.scale[nodes.of_record])
+    del columns, weights
+    kept = [one.sealed() for one in in_files]
+    return SparseTable(begin, kept[0], kept[1], background, scales.scale[nodes.of_record])
 
 
 @njit(cache=True, nogil=True)
