@@ -20,7 +20,7 @@ from metricdp.mechanism.files import save
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.tables import ProgressLine, print_line, print_result
-from metricdp.solve import METHODS, BendersOptions, Cluster, DirectOptions, Result, Status, solve
+from metricdp.solve import METHODS, BendersOptions, Cluster, DirectOptions, LocalOptions, Result, Status, solve
 from metricdp.solve.lp import ALGORITHMS
 
 
@@ -53,6 +53,9 @@ def solve_command(
         str | None, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}; k-m-dv by default.")
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
+    regions: Annotated[
+        int | None, typer.Option(help="For local: how many regions; as many as memory and workers ask for by default.")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="For benders: best (the default) | textbook (the paper's plain form).")
     ] = None,
@@ -64,7 +67,7 @@ def solve_command(
         float | None, typer.Option(help="Gigabytes; a problem that would need more is refused at once.")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems or regions.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(help="For --cluster: its certificate authorities (.pem).")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="For --cluster: the certificate to show to it.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="For --cluster: that certificate's private key.")] = None,
@@ -96,6 +99,7 @@ def solve_command(
         method,
         benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
         direct={"--lp": lp, "--all-rows": all_rows or None},
+        local={"--regions": regions},
         seed=seed,
     )
     all_records = named(source, streets=streets, seed=seed, memory_limit=memory_limit)
@@ -194,9 +198,11 @@ def _cluster(address: str | None, ca: Path | None, cert: Path | None, key: Path 
     return Cluster(address, ca=ca, cert=cert, key=key)
 
 
-def _method_options(method: str, *, benders: dict[str, Any], direct: dict[str, Any], seed: int) -> Any:
+def _method_options(
+    method: str, *, benders: dict[str, Any], direct: dict[str, Any], local: dict[str, Any], seed: int
+) -> Any:
     """Return the options of the chosen method; those that belong to another one are refused."""
-    for owner, given in (("benders", benders), ("direct", direct)):
+    for owner, given in (("benders", benders), ("direct", direct), ("local", local)):
         named_ones = [flag for flag, value in given.items() if value is not None]
         if named_ones and method != owner:
             verb = "belong" if len(named_ones) > 1 else "belongs"
@@ -206,6 +212,8 @@ def _method_options(method: str, *, benders: dict[str, Any], direct: dict[str, A
             )
     if method == "direct":
         return DirectOptions(algorithm=direct["--lp"] or "simplex", all_rows=bool(direct["--all-rows"]))
+    if method == "local":
+        return LocalOptions(regions=local["--regions"])
     if method != "benders":
         return None
     preset = benders["--preset"] or "best"

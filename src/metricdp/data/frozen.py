@@ -72,9 +72,9 @@ class Unnamed:
     def sealed(self) -> np.ndarray[Any, Any]:
         """Return the array for reading; nothing else may hold the values any more."""
         del self.values
-        self._map.close()  # refuses while anything could still write to it
-        kept = _Sealed(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._file.close()
+        with self._file:
+            self._map.close()  # refuses while anything could still write to it
+            kept = _Sealed(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(kept, dtype=self._dtype, count=self._n)
 
 

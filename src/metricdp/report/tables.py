@@ -24,15 +24,18 @@ SHOWN_FIELDS = (
     "kernel",
     "trouble",
     "checkpoint",
+    "windows",
+    "local",
     "gave up",
     "infeasible",
     "certificate",
     "certified",
 )
-ITERATING = ("benders", "columns", "first-order", "interior", "direct")
+ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions")
 SECONDS_PER_LINE = 1.0  # of the rows of iterations
 LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
+    "local": "       time            iteration  lower bound  upper bound     gap %        stored  time left  moved MB",
     "interior": "       time            iteration  lower bound  upper bound     gap %      step",
     "benders": "       time            iteration  lower bound  upper bound     gap %    cuts  infeasible     rows"
     "    master    blocks",
@@ -116,7 +119,20 @@ class ProgressLine(LiveLine):
             print_line(self.console, header)
 
 
+def _local_fields(row: dict[str, Any]) -> str:
+    """Return the fields of a look at windows, or of how many regions are done."""
+    if row["stage"] == "regions":
+        return f"{row['done']} of {row['regions']} done"
+    moved = f"  {row['bytes_moved'] / 1e6:8.1f}" if "bytes_moved" in row else ""
+    return (
+        f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "
+        f"{row['stored']:12,}  {row['seconds_left']:7.0f} s{moved}"
+    )
+
+
 def _fields(row: dict[str, Any]) -> str:
+    if row["stage"] in ("local", "regions"):
+        return _local_fields(row)
     if row["stage"] == "benders":
         return (
             f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "

@@ -175,6 +175,7 @@ class _Run:
             stored=self.table.n_stored,
             bound_seconds=round(between - begin, 3),
             repair_seconds=round(self._repair_seconds, 3),
+            seconds_left=self.schedule.seconds_left(time.perf_counter() - self.trace.begin),
             bytes=held_bytes(),
         )
         return self._grown(iteration, prices) if gap > self.gap and self._has_time() else iteration

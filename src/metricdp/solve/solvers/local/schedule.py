@@ -41,6 +41,11 @@ class Schedule:
         wanted = steps * BEYOND * (gap / max(self.gap, 1e-9)) ** (1.0 / fall)
         return int(min(max(wanted, NEXT_LOOK[0] * steps), NEXT_LOOK[1] * steps))
 
+    def seconds_left(self, seconds: float) -> float:
+        """Return about how much longer it will take, if the steps so far took ``seconds``."""
+        steps, gap = self.looks[-1]
+        return 0.0 if gap <= self.gap else seconds * (self.next / steps - 1.0)
+
     def _fall(self) -> float:
         """Return the power of the steps with which the gap fell between the last two looks."""
         (before, wider), (steps, gap) = self.looks[-2:]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     Work = Callable[..., tuple[Any, dict[str, Any]]]
     Message = Callable[[int], Any]
+    Accept = Callable[[int, dict[str, Any]], None]
 
 _running: dict[str, Stop] = {}  # runs of this process: their tasks here end as soon as they have to
 _numbers = itertools.count()
@@ -45,12 +46,15 @@ class Held(ABC):
 
     @abstractmethod
     def ask(
-        self, work: Work, message: Message, *, reads: Sequence[str] = (), writes: str | None = None
+        self, work: Work, message: Message, accept: Accept, *, reads: Sequence[str] = (), writes: str | None = None
     ) -> list[dict[str, Any]]:
-        """Return the answers of all regions; raise StoppedError if it is time to stop."""
+        """Return the answers of all regions; raise StoppedError if it is time to stop.
+
+        ``accept`` raises an InputError for an answer of a region that cannot be right: it is then computed here.
+        """
 
     @abstractmethod
-    def fetch(self, name: str, region: int) -> dict[str, Any]:
+    def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""
 
     def _count(self, *things: Any) -> None:
@@ -72,6 +76,7 @@ def _size(thing: Any) -> int:
 class _Task:
     """A question to one region whose states are in files."""
 
+    region: int
     run: str
     work: Work
     message: Any
@@ -134,7 +139,7 @@ class InFiles(Held):
         _running[self.run] = stop
 
     def ask(
-        self, work: Work, message: Message, *, reads: Sequence[str] = (), writes: str | None = None
+        self, work: Work, message: Message, accept: Accept, *, reads: Sequence[str] = (), writes: str | None = None
     ) -> list[dict[str, Any]]:
         """Return the answers of all regions."""
         version = next(_numbers)
@@ -145,7 +150,11 @@ class InFiles(Held):
             paths = tuple(self._files[name, region] for name in reads)
             said = message(region)
             self._count(said)
-            return _Task(self.run, work, said, paths, target, self.stop.seconds_left, None if alone else 1)
+            return _Task(region, self.run, work, said, paths, target, self.stop.seconds_left, None if alone else 1)
+
+        def accepted(task: _Task, answer: dict[str, Any]) -> dict[str, Any]:
+            accept(task.region, answer)
+            return answer
 
         answers: list[dict[str, Any]] = []
         if alone:
@@ -154,7 +163,8 @@ class InFiles(Held):
                 answers.append(_do(task(region)))
                 self.said(region + 1)
         else:
-            found = self.workers.run(_do, [task(region) for region in range(self.n_regions)], self.stop, said=self.said)
+            tasks = [task(region) for region in range(self.n_regions)]
+            found = self.workers.run(_do, tasks, self.stop, accepted, self.said)
             if found is None:
                 raise StoppedError("regions were interrupted")
             answers = found
@@ -168,9 +178,10 @@ class InFiles(Held):
         self._count(answers)
         return answers
 
-    def fetch(self, name: str, region: int) -> dict[str, Any]:
+    def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""
         state = cast("dict[str, Any]", _read(self._files[name, region]))
+        accept(region, state)
         self._count(state)
         return state
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import StoppedError
+from metricdp.errors import InputError, StoppedError
 from metricdp.mechanism.expected import expected_loss
 from metricdp.mechanism.mechanism import relative_gap
 from metricdp.problem.loss_space import mean_losses
@@ -27,6 +27,7 @@ from metricdp.solve.solvers.local.grow import GROWTH
 from metricdp.solve.solvers.local.integers import Scales, one_output
 from metricdp.solve.solvers.local.loop import GROWN_SHARE, LAST_REPAIR, MOST_GROWTHS
 from metricdp.solve.solvers.local.regions import work
+from metricdp.solve.solvers.local.regions.accept import Accepted
 from metricdp.solve.solvers.local.regions.assemble import assembled
 from metricdp.solve.solvers.local.regions.hold import InFiles
 from metricdp.solve.solvers.local.regions.on_dask import OnDask
@@ -117,6 +118,10 @@ class _Run:
                 return Ended.STALLED
             self._grow(held, is_small)
 
+    @property
+    def _accept(self) -> Accepted:
+        return Accepted(self.plan)
+
     def _tell(self, held: Held, gap: float) -> None:
         self.trace.add(
             stage="local",
@@ -127,18 +132,20 @@ class _Run:
             regions=self.plan.n_regions,
             stored=self.table.n_stored,
             bytes_moved=held.bytes_moved,
+            lost=held.n_lost,
+            seconds_left=self.schedule.seconds_left(time.perf_counter() - self.trace.begin),
             bytes=held_bytes(),
         )
 
     def _begin(self, held: Held) -> None:
         """Make windows, larger ones where the first prices ask for them."""
-        answers = held.ask(work.start, self.plan.step_part, writes=STEPS)
+        answers = held.ask(work.start, self.plan.step_part, self._accept.start, writes=STEPS)
         wider = self.plan.radius.copy()
-        for part, answer in zip(self._owned(), answers, strict=True):
+        for part, answer in zip(self.plan.owned, answers, strict=True):
             wider[part] = np.maximum(wider[part], answer["radius"])
         if (wider > self.plan.radius).sum() > GROWN_SHARE * self.plan.nodes.n:
             self.plan = self.plan.with_radius(wider)
-            answers = held.ask(work.start, self.plan.step_part, writes=STEPS)
+            answers = held.ask(work.start, self.plan.step_part, self._accept.start, writes=STEPS)
         self.trace.add(
             stage="windows",
             regions=self.plan.n_regions,
@@ -149,20 +156,16 @@ class _Run:
             bytes=held_bytes(),
         )
 
-    def _owned(self) -> list[NDArray[np.int64]]:
-        """Return the nodes whose prices each region sets."""
-        return [np.flatnonzero(self.plan.owner == region) for region in range(self.plan.n_regions)]
-
     def _advance(self, held: Held, due: int) -> NDArray[np.bool_]:
         """Step, and bound from below; return which nodes' windows are too small."""
-        answers = held.ask(work.advance, lambda _: due, reads=[STEPS], writes=STEPS)
+        answers = held.ask(work.advance, lambda _: due, self._accept.advance, reads=[STEPS], writes=STEPS)
         self.steps = min(answer["steps"] for answer in answers)
         n = self.plan.nodes.n
         prices, is_small = np.empty(n), np.zeros(n, dtype=bool)
-        for part, answer in zip(self._owned(), answers, strict=True):
+        for part, answer in zip(self.plan.owned, answers, strict=True):
             prices[part], is_small[part] = answer["prices"], answer["is_small"]
         seen = self.plan.seen
-        answers = held.ask(work.bound, lambda region: prices[seen[region]], reads=[STEPS])
+        answers = held.ask(work.bound, lambda region: prices[seen[region]], self._accept.bound, reads=[STEPS])
         inside, slots = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
         for who, answer in zip(seen, answers, strict=True):
             inside[who] = np.minimum(inside[who], answer["least"])
@@ -180,9 +183,9 @@ class _Run:
         begin = time.perf_counter()
         nodes = self.plan.table_nodes
         if not self._has_tables:
-            held.ask(work.open_table, self.plan.table_part, writes=TABLE)
+            held.ask(work.open_table, self.plan.table_part, self._accept.anything, writes=TABLE)
             self._has_tables = True
-        held.ask(work.spread, lambda _: None, reads=[STEPS, TABLE], writes=ROWS)
+        held.ask(work.spread, lambda _: None, self._accept.anything, reads=[STEPS, TABLE], writes=ROWS)
         members = self.plan.members
         background = 0.0
 
@@ -192,7 +195,7 @@ class _Run:
             def message(region: int) -> Any:
                 return None if divisor is None else divisor[members[region]], kappa, is_new
 
-            answers = held.ask(work.close, message, reads=[ROWS, TABLE], writes=ROWS)
+            answers = held.ask(work.close, message, self._accept.close, reads=[ROWS, TABLE], writes=ROWS)
             background = sum(answer["background"] for answer in answers)
             sums = np.full(nodes.n, background)
             for who, answer in zip(members, answers, strict=True):
@@ -209,13 +212,26 @@ class _Run:
         self._repair_seconds = time.perf_counter() - begin
 
     def _table(self, held: Held, scales: Scales, members: list[NDArray[np.int64]]) -> SparseTable:
-        answers = held.ask(work.whole, lambda r: scales.factor[members[r]], reads=[ROWS, TABLE], writes=PIECE)
+        def message(region: int) -> NDArray[np.float64]:
+            return scales.factor[members[region]]
+
+        answers = held.ask(work.whole, message, self._accept.whole, reads=[ROWS, TABLE], writes=PIECE)
         background = np.zeros(self.problem.n_outputs, dtype=np.uint64)
         for region, answer in enumerate(answers):
             background[self.plan.outputs_of(region)] = answer["grains"]
         counts = [(who, answer["counts"]) for who, answer in zip(members, answers, strict=True)]
-        pieces = ((members[region], held.fetch(PIECE, region)) for region in range(self.plan.n_regions))
+        pieces = ((members[region], self._piece(held, region, counts[region][1])) for region in range(len(counts)))
         return assembled(self.plan.table_nodes, scales, background, counts, pieces)
+
+    def _piece(self, held: Held, region: int, counts: NDArray[np.int32]) -> dict[str, Any]:
+        """Return a region's part of the table, of the size that there is room for."""
+
+        def accept(region: int, piece: dict[str, Any]) -> None:
+            self._accept.piece(region, piece)
+            if not np.array_equal(np.diff(piece["start"]), counts):
+                raise InputError("a part of the table does not have the size that was told before")
+
+        return held.fetch(PIECE, region, accept)
 
     def _grow(self, held: Held, is_small: NDArray[np.bool_]) -> None:
         """Begin again on larger windows, if enough nodes need them."""
@@ -226,6 +242,6 @@ class _Run:
             return
         self.growths += 1
         self.plan = self.plan.with_radius(np.where(is_small, GROWTH, 1.0) * self.plan.radius)
-        held.ask(work.start, self.plan.step_part, writes=STEPS)
-        held.ask(work.open_table, self.plan.table_part, writes=TABLE)
+        held.ask(work.start, self.plan.step_part, self._accept.start, writes=STEPS)
+        held.ask(work.open_table, self.plan.table_part, self._accept.anything, writes=TABLE)
         self.trace.add(stage="grown", nodes=int(is_small.sum()))

@@ -14,7 +14,7 @@ from metricdp.solve.solvers.local.regions.hold import Held, Replay
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metricdp.solve.solvers.local.regions.hold import Message, Work
+    from metricdp.solve.solvers.local.regions.hold import Accept, Message, Work
     from metricdp.solve.stop import Stop
 
 LISTEN_SECONDS = 0.05
@@ -34,7 +34,7 @@ class OnDask(Held):
         self._replay = Replay()
 
     def ask(
-        self, work: Work, message: Message, *, reads: Sequence[str] = (), writes: str | None = None
+        self, work: Work, message: Message, accept: Accept, *, reads: Sequence[str] = (), writes: str | None = None
     ) -> list[dict[str, Any]]:
         """Return the answers of all regions."""
         self._replay.questions.append((work, message, tuple(reads), writes))
@@ -43,7 +43,7 @@ class OnDask(Held):
             if region not in self._here:
                 pairs[region] = self._submit(work, message(region), [self._states[name, region] for name in reads])
                 waiting[region] = self._answer_of(_answer_bytes, pairs[region])
-        answers = self._collected(waiting)
+        answers = self._collected(waiting, accept)
         for region in range(self.n_regions):
             if region in answers:
                 if writes is not None:
@@ -57,11 +57,11 @@ class OnDask(Held):
                 self.said(len(answers))
         return [answers[region] for region in range(self.n_regions)]
 
-    def fetch(self, name: str, region: int) -> dict[str, Any]:
+    def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""
         if region not in self._here:
             waiting = {region: self._answer_of(_state_bytes, self._states[name, region])}
-            answers = self._collected(waiting)
+            answers = self._collected(waiting, accept)
             if region in answers:
                 return answers[region]
             self.stop.check()
@@ -100,8 +100,8 @@ class OnDask(Held):
         except Exception:  # noqa: BLE001
             return None
 
-    def _collected(self, waiting: dict[int, Any]) -> dict[int, dict[str, Any]]:
-        """Return the answers that came; raise StoppedError if it is time to stop or the cluster is gone."""
+    def _collected(self, waiting: dict[int, Any], accept: Accept) -> dict[int, dict[str, Any]]:
+        """Return the accepted answers; raise StoppedError if it is time to stop or the cluster is gone."""
         answers: dict[int, dict[str, Any]] = {}
         begin = last = time.monotonic()
         longest = 0.0
@@ -115,9 +115,11 @@ class OnDask(Held):
                 if future.status == "finished":
                     try:
                         data = future.result()
-                        answers[region] = unpack(data)
+                        answer = unpack(data)
+                        accept(region, answer)
                     except (InputError, OSError, RuntimeError):
                         continue
+                    answers[region] = answer
                     self.bytes_moved += len(data)
                     self.said(len(answers))
             patience = max(LEAST_PATIENCE, PATIENCE_RATIO * longest) if longest else self.first_patience

@@ -110,6 +110,11 @@ class Plan:
         return self._nearest[1]
 
     @cached_property
+    def owned(self) -> list[NDArray[np.int64]]:
+        """The nodes whose prices each region sets."""
+        return [np.flatnonzero(self.owner == region) for region in range(self.n_regions)]
+
+    @cached_property
     def seen(self) -> list[NDArray[np.int64]]:
         """The nodes that each region steps on."""
         points, reach = self._points_of(self.nodes), self.problem.geometry.reach(self.radius)

@@ -19,7 +19,7 @@ SMALLEST_REGION = 64  # outputs: smaller ones are nothing but halo
 # state and working copy of rows, costs, weights and reduced costs; of a multiplier with its anchor and its edge
 BYTES_PER_ENTRY, BYTES_PER_MULTIPLIER = 44.0, 14.0
 BYTES_PER_TABLE_ENTRY = 30.0  # columns, a copy, and sums
-BYTES_PER_STORED = 2 * 12.0  # of the table here: an output and a weight, and a frozen copy
+BYTES_PER_STORED = 12.0  # of the table here: an output and a weight
 UNEVEN = 1.25  # the largest region against the mean
 DASK_SHARE = 0.6  # of a worker's memory: beyond, Dask moves states to disk
 
