@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
 
 if TYPE_CHECKING:
-    from metricdp import apply, budget, data, evaluate, extras, mechanism, metric, partition, problem, report
+    from metricdp import (
+        apply,
+        budget,
+        data,
+        evaluate,
+        extras,
+        mechanism,
+        metric,
+        partition,
+        problem,
+        report,
+        statistics,
+    )
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
     from metricdp.extras import MetricPrivacy
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
         Room,
         Status,
     )
+    from metricdp.statistics import PopulationEstimate, estimate
 
     solve: Room  # a room that can be called: metricdp/solve/__init__.py says why
 
@@ -46,6 +59,7 @@ ROOMS = (
     "problem",
     "report",
     "solve",
+    "statistics",
 )
 # the room that each name comes from
 ROOM_OF = {
@@ -64,12 +78,14 @@ ROOM_OF = {
     "Mechanism": "mechanism",
     "Memoized": "budget",
     "MetricPrivacy": "extras",
+    "PopulationEstimate": "statistics",
     "Problem": "problem",
     "RandomnessError": "mechanism",
     "Records": "data",
     "Result": "solve",
     "SnappedReports": "mechanism",
     "Status": "solve",
+    "estimate": "statistics",
     "exponential": "mechanism",
     "load": "mechanism",
     "memoize": "budget",
@@ -96,6 +112,7 @@ __all__ = [
     "MetricDPError",
     "MetricPrivacy",
     "MissingExtraError",
+    "PopulationEstimate",
     "Problem",
     "RandomnessError",
     "Records",
@@ -106,6 +123,7 @@ __all__ = [
     "apply",
     "budget",
     "data",
+    "estimate",
     "evaluate",
     "exponential",
     "extras",
@@ -117,6 +135,7 @@ __all__ = [
     "problem",
     "report",
     "solve",
+    "statistics",
 ]
 
 
