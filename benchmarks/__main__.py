@@ -37,7 +37,7 @@ OTHERS = (
     "sparse_rates",
     "startup",
 )
-KEEPING = ("places",)  # studies that save rows as they come
+KEEPING = ("places", "statistics")  # studies that save rows as they come
 NAMES = (*REGISTERED, *KEEPING, *OTHERS)
 NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps", "old")
 USED = {
@@ -46,6 +46,7 @@ USED = {
     "auto": set(NARROWING) - {"peers", "old"},
     "rates": {"seed", "repetitions", "sizes"},
     "places": {"sizes", "old"},
+    "statistics": {"sizes"},
     "others": set(),
 }
 PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")
