@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
+    from metricdp.evaluate import Tracker
     from metricdp.extras import MetricPrivacy
     from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
     from metricdp.problem import Problem
@@ -85,6 +86,7 @@ ROOM_OF = {
     "Result": "solve",
     "SnappedReports": "mechanism",
     "Status": "solve",
+    "Tracker": "evaluate",
     "estimate": "statistics",
     "exponential": "mechanism",
     "load": "mechanism",
@@ -119,6 +121,7 @@ __all__ = [
     "Result",
     "SnappedReports",
     "Status",
+    "Tracker",
     "__version__",
     "apply",
     "budget",
