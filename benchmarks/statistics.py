@@ -1,7 +1,7 @@
 """Statistics from reports: whether intervals hold, how wide they are beside a bootstrap, seconds, and how far the
 estimated distribution is from the truth, against other mechanisms at the same epsilon.
 
-    METRICDP_BENCH_PARTS="coverage error" python -m benchmarks statistics [--sizes N ...]
+    METRICDP_BENCH_PARTS="coverage error walks" python -m benchmarks statistics [--sizes N ...]
 
 The places are real, the populations are made up: hot spots on the streets of Gothenburg and Rome, words by a Zipf law.
 Sizes are numbers of reports. Draws are fixed. The bootstrap's estimates stop after BOOTSTRAP_UPDATES, so that the
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from benchmarks.registry import Keep
 
-PARTS = ("coverage", "error")
+PARTS = ("coverage", "error", "walks")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 N_QUESTIONS, N_POPULATIONS, N_BOOTSTRAPS = 5, 3, 50
 LEVEL = 0.95
@@ -45,7 +45,7 @@ def run(*, keep: Keep, sizes: Sequence[int] | None = None, old: Path | None = No
     wanted = os.environ.get("METRICDP_BENCH_PARTS", " ".join(PARTS)).split()
     rows, texts = [], []
     for part in wanted:
-        found, text = {"coverage": coverage, "error": error}[part](sizes or SIZES, keep)
+        found, text = {"coverage": coverage, "error": error, "walks": walks}[part](sizes or SIZES, keep)
         rows += found
         texts.append(text)
         print(text, flush=True)
@@ -246,3 +246,24 @@ def _errors(mechanism: mdp.Mechanism, n: int) -> dict[str, float]:
         "district": math.sqrt(float(np.mean(squares))),
         "width": float(np.mean(widths)),
     }
+
+
+def walks(_sizes: Sequence[int], keep: Keep) -> tuple[list[dict[str, Any]], str]:
+    """Filter the reports of people who walk between neighbouring intersections, at three budgets."""
+    rows = []
+    centre = mdp.data.road("gothenburg").nearest(*_middle(None), 150)
+    for epsilon in (3.5, 7.0, 14.0):
+        mechanism = mdp.solve(mdp.Problem(centre, epsilon=epsilon, eta=0.3), gap=0.02).mechanism
+        found = mdp.evaluate.trajectory(mechanism, 20, n_walks=100)
+        rows.append({"epsilon": epsilon, **vars(found)})
+        keep(rows[-1:])
+    head = ("epsilon", "loss km", "remapped", "filtered", "right, one report %", "right, filter %")
+    names = ("loss", "loss_remapped", "loss_filtered", "right_alone", "right_filtered")
+    scale = (1.0, 1.0, 1.0, 100.0, 100.0)
+    return rows, table(
+        head,
+        [
+            [f"{row['epsilon']:g}", *(f"{by * row[name]:.3g}" for name, by in zip(names, scale, strict=True))]
+            for row in rows
+        ],
+    )
