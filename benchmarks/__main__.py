@@ -37,7 +37,7 @@ OTHERS = (
     "sparse_rates",
     "startup",
 )
-KEEPING = ("places", "country")  # studies that save rows as they come
+KEEPING = ("places", "country", "statistics")  # studies that save rows as they come
 NAMES = (*REGISTERED, *KEEPING, *OTHERS)
 NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps", "old")
 USED = {
@@ -47,6 +47,7 @@ USED = {
     "rates": {"seed", "repetitions", "sizes"},
     "places": {"sizes", "old"},
     "country": {"sizes"},
+    "statistics": {"sizes"},
     "others": set(),
 }
 PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")

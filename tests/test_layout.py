@@ -25,6 +25,7 @@ ORDER = (
     "partition",
     "solve",
     "evaluate",
+    "statistics",
     "report",
     "budget",  # left of apply: what is applied to a file of persons is charged first
     "apply",

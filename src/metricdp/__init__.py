@@ -11,9 +11,22 @@ from typing import TYPE_CHECKING, Any
 from metricdp.errors import CertificationError, FileFormatError, InputError, MetricDPError, MissingExtraError
 
 if TYPE_CHECKING:
-    from metricdp import apply, budget, data, evaluate, extras, mechanism, metric, partition, problem, report
+    from metricdp import (
+        apply,
+        budget,
+        data,
+        evaluate,
+        extras,
+        mechanism,
+        metric,
+        partition,
+        problem,
+        report,
+        statistics,
+    )
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
+    from metricdp.evaluate import Tracker
     from metricdp.extras import MetricPrivacy
     from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
     from metricdp.problem import Problem
@@ -29,6 +42,7 @@ if TYPE_CHECKING:
         Room,
         Status,
     )
+    from metricdp.statistics import PopulationEstimate, estimate
 
     solve: Room  # a room that can be called: metricdp/solve/__init__.py says why
 
@@ -46,6 +60,7 @@ ROOMS = (
     "problem",
     "report",
     "solve",
+    "statistics",
 )
 # the room that each name comes from
 ROOM_OF = {
@@ -64,12 +79,15 @@ ROOM_OF = {
     "Mechanism": "mechanism",
     "Memoized": "budget",
     "MetricPrivacy": "extras",
+    "PopulationEstimate": "statistics",
     "Problem": "problem",
     "RandomnessError": "mechanism",
     "Records": "data",
     "Result": "solve",
     "SnappedReports": "mechanism",
     "Status": "solve",
+    "Tracker": "evaluate",
+    "estimate": "statistics",
     "exponential": "mechanism",
     "load": "mechanism",
     "memoize": "budget",
@@ -96,16 +114,19 @@ __all__ = [
     "MetricDPError",
     "MetricPrivacy",
     "MissingExtraError",
+    "PopulationEstimate",
     "Problem",
     "RandomnessError",
     "Records",
     "Result",
     "SnappedReports",
     "Status",
+    "Tracker",
     "__version__",
     "apply",
     "budget",
     "data",
+    "estimate",
     "evaluate",
     "exponential",
     "extras",
@@ -117,6 +138,7 @@ __all__ = [
     "problem",
     "report",
     "solve",
+    "statistics",
 ]
 
 

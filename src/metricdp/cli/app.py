@@ -33,6 +33,9 @@ COMMANDS = {
     "evaluate": (
         "Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."
     ),
+    "estimate": (
+        "Estimate where a population is from one report of each person, with intervals that hold for any question."
+    ),
     "report": "Write one HTML page that shows what a mechanism does, with both certificates; it works offline.",
     "audit": (
         "Sample a deployed pipeline and say whether its reports refute the mechanism's promise; exit 1 if they do."

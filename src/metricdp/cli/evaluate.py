@@ -24,6 +24,7 @@ from metricdp.evaluate.compare import BASELINES, QUICK_BASELINES, TIME_LIMIT_SEC
 from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
+from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.report.tables import print_line, printable, stored_line
@@ -43,6 +44,10 @@ def evaluate_command(
         typer.Option(help="What the wrong adversary believes: uniform, or a file with one weight per record."),
     ] = None,
     per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--trajectory", help="Also simulate walks of so many reports, and filter what they reveal."),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for each comparison that solves an LP.")
     ] = TIME_LIMIT_SECONDS,
@@ -55,6 +60,8 @@ def evaluate_command(
     names = _names(against)
     if not time_limit > 0:
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
+    if steps is not None and steps < 1:
+        raise InputError(f"--trajectory must be at least 1, got {steps}: give a number of reports")
     found = rebuild(file, loss=_loss(loss))
     mechanism, problem = found.mechanism, found.problem
     belief, belief_name = _belief(adversary_prior, found)
@@ -64,12 +71,15 @@ def evaluate_command(
     table = compare(mechanism, problem, names, time_limit=time_limit)
     if per_record is not None:
         write_whole(per_record, _per_record_csv(found, used).encode())
+    walks = None if steps is None else trajectory(mechanism, steps)
     if as_json:
-        print_json(_fields(found, used, attacks, table, file))
+        print_json({**_fields(found, used, attacks, table, file), "trajectory": None if walks is None else vars(walks)})
         return
     _print_head(found, used)
     _print_attacks(found, attacks)
     _print_table(found, table)
+    if walks is not None:
+        _print_walks(walks)
     if per_record is not None:
         print_line(out, f"each record's expected loss was written to {per_record}")
 
@@ -143,6 +153,17 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
             )
     if metric is None:
         print_line(out, f"  distances among records are not known for the metric {found.problem.metric.name!r}")
+
+
+def _print_walks(walks: Trajectory) -> None:
+    print_line(
+        out,
+        f"Walks of {walks.n_steps} reports ({walks.n_walks} simulated): loss {walks.loss:.4g} as reported, "
+        f"{walks.loss_remapped:.4g} remapped, {walks.loss_filtered:.4g} with a filter over the reports so far; the "
+        f"adversary is right {100 * walks.right_alone:.3g} % from one report, {100 * walks.right_filtered:.3g} % with "
+        "the filter",
+    )
+    print_line(out, f"  {walks.promise}")
 
 
 def _print_table(found: Rebuilt, comparison: Comparison) -> None:

@@ -8,6 +8,7 @@ from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.evaluate.remap import best_outputs, remap
 from metricdp.evaluate.spanner import spanner, spanner_mechanism
+from metricdp.evaluate.tracker import Tracker, Trajectory, trajectory
 from metricdp.evaluate.utility import Utility, utility, weighted_quantiles
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Estimate",
     "Rebuilt",
     "Row",
+    "Tracker",
+    "Trajectory",
     "Utility",
     "attack",
     "best_outputs",
@@ -29,6 +32,7 @@ __all__ = [
     "remap",
     "spanner",
     "spanner_mechanism",
+    "trajectory",
     "utility",
     "weighted_quantiles",
     "wrong_prior",

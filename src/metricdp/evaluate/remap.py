@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from metricdp.evaluate.guessing import best_guesses_in, costs_in
+from metricdp.mechanism.merge import merged
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.distances import CHUNK_ENTRIES
 from metricdp.problem.loss_space import loss_blocks, space_of
@@ -67,40 +67,3 @@ def remap(mechanism: Mechanism, problem: Problem) -> Mechanism:
         return mechanism
     table = merged(mechanism.table, outputs)
     return mechanism.with_table(table, solver=f"{mechanism.solver}, remapped")
-
-
-def merged(table: NDArray[np.uint64] | SparseTable, outputs: NDArray[np.int64]) -> NDArray[np.uint64] | SparseTable:
-    """Return a table whose column k is added to column ``outputs[k]``; a sparse one stays sparse."""
-    if isinstance(table, SparseTable):
-        background = np.zeros_like(table.background)
-        np.add.at(background, outputs, table.background)  # they sum to 2^63 at most
-        indptr, columns, weights = _merged_rows(table.indptr, table.columns, table.weights, outputs)
-        return SparseTable(indptr, columns, weights, background, table.scale)
-    added = np.zeros_like(table)
-    for k, to in enumerate(outputs):
-        added[:, to] += table[:, k]  # a row sums to 2^63: no overflow
-    return added
-
-
-@njit(cache=True, nogil=True)
-def _merged_rows(
-    indptr: NDArray[np.int64], columns: NDArray[np.int32], weights: NDArray[np.uint64], outputs: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
-    starts = np.zeros_like(indptr)
-    where, again = np.empty_like(columns), np.empty_like(weights)
-    total = np.zeros(len(outputs), dtype=np.uint64)
-    end = 0
-    for i in range(len(indptr) - 1):
-        begin = end
-        for e in range(indptr[i], indptr[i + 1]):
-            to = outputs[columns[e]]
-            if total[to] == 0:
-                where[end] = to
-                end += 1
-            total[to] += weights[e]
-        where[begin:end] = np.sort(where[begin:end])
-        for e in range(begin, end):
-            again[e] = total[where[e]]
-            total[where[e]] = 0
-        starts[i + 1] = end
-    return starts, where[:end].copy(), again[:end].copy()

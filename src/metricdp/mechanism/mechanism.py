@@ -18,6 +18,7 @@ from metricdp.mechanism.certify import check_privacy
 from metricdp.mechanism.exact import TOTAL_BITS, PrivacyCheck
 from metricdp.mechanism.expected import table_loss
 from metricdp.mechanism.guarantee import Guarantee
+from metricdp.mechanism.merge import best_targets, kept_losses, kept_outputs, mean_loss, merged, targets_of
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import cumulative, draw
 from metricdp.mechanism.sample_sparse import SparseSteps, draw_sparse, sparse_steps
@@ -29,7 +30,7 @@ from metricdp.metric.graph import MdpGraph
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
@@ -201,6 +202,53 @@ class Mechanism:
             losses=self.losses,
             loss_name=self.loss_name,
         )
+
+    def merge(self, into: Mapping[Any, Any]) -> Mechanism:
+        """Return the mechanism that reports ``into[k]`` in place of each output k of ``into``, certified again.
+
+        Outputs are named, or numbered from 0. Those that were merged are no longer outputs. Reports are only renamed,
+        so the budget is the same; `loss` is the expected loss after it.
+
+        Examples
+        --------
+        >>> import metricdp as mdp
+        >>> mechanism = mdp.exponential(mdp.Problem(mdp.data.grid(1, 3), epsilon=1.0, eta=1.0))
+        >>> made = mechanism.merge({"r00c02": "r00c01"})
+        >>> made.outputs.ids(made.records), made.certificate.privacy.certified
+        (('r00c00', 'r00c01'), True)
+        """
+        return self._merged(targets_of(self, into))
+
+    def without(self, outputs: Any) -> Mechanism:
+        """Return the mechanism without some outputs, each replaced by the best of those that stay, as `merge` does.
+
+        The best has the least expected loss by the prior, given that the removed one was drawn. The rows are never
+        scaled to 1 again, which would break the promise.
+        """
+        return self._merged(best_targets(self, [outputs] if isinstance(outputs, (str, int)) else list(outputs)))
+
+    def _merged(self, to: NDArray[np.int64]) -> Mechanism:
+        stays = np.flatnonzero(to == np.arange(len(to)))
+        outputs = kept_outputs(self.outputs, stays)
+        return self._made(
+            is_scope_known=True,
+            table=merged(self.table, np.searchsorted(stays, to), len(stays)),
+            records=self.records,
+            outputs=outputs,
+            graph=self.graph,
+            epsilon=self.epsilon,
+            eta=self.eta,
+            metric=self.metric,
+            optimality=None,
+            solver=f"{self.solver}, merged",
+            losses=kept_losses(self.losses, outputs, stays),
+            loss_name=self.loss_name,
+        )
+
+    @cached_property
+    def loss(self) -> float | None:
+        """The expected loss by the prior, rounded up; None if the mechanism has no losses."""
+        return mean_loss(self)
 
     @classmethod
     def from_matrix(

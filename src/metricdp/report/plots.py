@@ -31,7 +31,7 @@ def plot_mechanism(mechanism: Mechanism, record: object = None, *, axes: Any = N
     """Draw the table as a heat map, or what one ``record`` (its id) reports; of a large table some rows and outputs."""
     if record is not None:
         return plot_record(mechanism, record, axes=axes)
-    canvas = _axes(axes)
+    canvas = new_axes(axes)
     from matplotlib.colors import LogNorm  # noqa: PLC0415  (an extra)
 
     rows = _thinned(_along_main_direction(mechanism.records.coordinates, mechanism.records.coordinates))
@@ -52,7 +52,7 @@ def plot_record(mechanism: Mechanism, record: object, *, axes: Any = None) -> An
     """Draw what one record reports: on the map if the records have two coordinates, else the likeliest as bars."""
     row = int(mechanism.rows_of([record])[0])
     chances = mechanism.block(row)[0]
-    canvas = _axes(axes)
+    canvas = new_axes(axes)
     if mechanism.records.dimension == 2:
         _draw_on_map(canvas, mechanism, row, chances)
     else:
@@ -66,7 +66,7 @@ def plot_convergence(trace: Iterable[Mapping[str, Any]], *, axes: Any = None) ->
     found = convergence(trace)
     if not found.series and found.certified is None:
         raise InputError("the trace holds no bounds: give the rows of a run that has ended (result.trace.rows)")
-    canvas = _axes(axes)
+    canvas = new_axes(axes)
     for number, one in enumerate(found.series):
         for values, colour, name in ((one.lower, REPORTS, "lower bound"), (one.upper, UPPER_COLOUR, "upper bound")):
             known = [(t, v) for t, v in zip(one.seconds, values, strict=True) if v is not None]
@@ -88,7 +88,7 @@ def plot_convergence(trace: Iterable[Mapping[str, Any]], *, axes: Any = None) ->
 def plot_partition(partition: Partition, records: Records, *, axes: Any = None) -> Any:
     """Draw the blocks in colours, the boundary records with a dark rim, and the neighbour pairs that are cut."""
     data = partition.plot_data(records)
-    canvas = _axes(axes)
+    canvas = new_axes(axes)
     from matplotlib.collections import LineCollection  # noqa: PLC0415  (an extra)
 
     canvas.add_collection(LineCollection(list(data["cut_segments"]), colors=SOFT, linewidths=0.8, zorder=1))
@@ -112,7 +112,7 @@ def plot_loss(results: Sequence[Result], *, axes: Any = None) -> Any:
     ordered = sorted(results, key=lambda result: result.problem.epsilon)
     budgets = [result.problem.epsilon for result in ordered]
     losses, bounds = [result.loss for result in ordered], [result.lower_bound for result in ordered]
-    canvas = _axes(axes)
+    canvas = new_axes(axes)
     canvas.plot(budgets, losses, color=REPORTS, marker="o", label="certified mechanism")
     canvas.fill_between(budgets, bounds, losses, color=REPORTS, alpha=0.15, label="down to the lower bound")
     canvas.set_xlabel("epsilon per unit of distance")
@@ -127,7 +127,8 @@ def plot_result(result: Result, *, axes: Any = None) -> Any:
     return plot_convergence(result.trace.rows, axes=axes)
 
 
-def _axes(axes: Any) -> Any:
+def new_axes(axes: Any) -> Any:
+    """Return ``axes``, or those of a new figure if there are none."""
     if axes is not None:
         return axes
     try:
