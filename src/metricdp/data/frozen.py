@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import tempfile
 from typing import Any
@@ -73,6 +74,7 @@ class Unnamed:
         """Return the array for reading; nothing else may hold the values any more."""
         del self.values
         with self._file:
+            gc.collect()  # compilers leave cycles behind, in which an array may be
             self._map.close()  # refuses while anything could still write to it
             kept = _Sealed(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(kept, dtype=self._dtype, count=self._n)

@@ -194,7 +194,7 @@ class _Run:
         if self._columns is None:
             nodes: Nodes = nodes_within(self.problem, SHARED_ROW)
             radius = radius_for(nodes, table_reach_for(self.problem, self.gap, self.options))
-            self._columns = Columns(nodes, radius, is_over=self._is_over)
+            self._columns = Columns.of(nodes, radius, is_over=self._is_over)
         closed = self._closed(iteration, self._columns)
         table = whole_table(closed, self._columns)
         loss = self._loss_of(table)

@@ -14,13 +14,14 @@ what two entries and two scales can be off together.
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from metricdp.errors import CertificationError, StoppedError
+from metricdp.metric.closure import never
 from metricdp.metric.simd import WIDTH
 from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.local.close import GRAIN, close_some, rim_some, spread_some
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
+    from metricdp.solve.solvers.local.windows import Windows
 
 ROUNDING = 2.0**-22  # of ln(z_i / z_j), reserved for whole numbers
 # epsilon d below which records share a row: kappa epsilon d must stay above ROUNDING down to the last rung
@@ -78,25 +80,44 @@ class Closed:
     rounds: int
 
 
+@dataclass(frozen=True, eq=False)
 class Columns:
-    """The large windows of some outputs, which stay the same from one repair to the next."""
+    """The large windows of some outputs, which stay the same from one repair to the next.
 
-    def __init__(self, nodes: Nodes, radius: NDArray[np.float64], *, is_over: Callable[[], bool]) -> None:
-        self.nodes, self.is_over = nodes, is_over
-        self.windows = windows_within(nodes, radius)
-        self._check()
-        matrix = nodes.graph.adjacency
-        self.start, self.head, self.length = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
-        self.order: NDArray[Any] = np.empty(self.windows.n_slots, dtype=self.windows.position_type)
-        self.to_rim = np.empty(self.windows.n_slots)
-        far = distances_of(nodes, self.windows)
-        self._in_groups(self._measure_rim(far))
+    Parameters
+    ----------
+    nodes, windows
+        Nodes that share a row, and which of them may report an output.
+    order, to_rim
+        Of each slot: the members of a group by their distance, and the path distance to the outside of the window.
+    is_over
+        Says when work must be interrupted.
+    """
 
-    def watched(self, is_over: Callable[[], bool]) -> Self:
+    nodes: Nodes
+    windows: Windows
+    order: NDArray[Any]
+    to_rim: NDArray[np.float64]
+    is_over: Callable[[], bool] = never
+
+    @classmethod
+    def of(cls, nodes: Nodes, radius: NDArray[np.float64], *, is_over: Callable[[], bool]) -> Columns:
+        """Return the windows of nodes with a radius each."""
+        windows = windows_within(nodes, radius)
+        order: NDArray[Any] = np.empty(windows.n_slots, dtype=windows.position_type)
+        made = cls(nodes, windows, order, np.empty(windows.n_slots), is_over)
+        made._in_groups(made._measure_rim(distances_of(nodes, windows)))
+        return made
+
+    @cached_property
+    def _links(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Where each node's neighbours begin, the neighbours, and their distances."""
+        matrix = self.nodes.graph.adjacency
+        return matrix.indptr.astype(np.int64), matrix.indices, matrix.data
+
+    def watched(self, is_over: Callable[[], bool]) -> Columns:
         """Return the same windows, whose work ends when something else is over."""
-        own = copy.copy(self)
-        own.is_over = is_over
-        return own
+        return replace(self, is_over=is_over)
 
     @property
     def problem(self) -> LocalProblem:
@@ -124,9 +145,7 @@ class Columns:
                 last,
                 windows.group_start,
                 windows.member,
-                self.start,
-                self.head,
-                self.length,
+                *self._links,
                 far,
                 place,
                 np.empty(windows.largest, np.int64),
@@ -198,7 +217,8 @@ class Columns:
     def close(self, H: NDArray[np.float64], b: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
         """Close H in place at ``epsilon (1 - kappa)`` over the background; return the row sums beyond it."""
         e = self.problem.epsilon * (1.0 - kappa)
-        decay = np.exp(-e * self.length)
+        start, head, length = self._links
+        decay = np.exp(-e * length)
         cap = np.exp(np.minimum(e * self.to_rim, LARGEST_EXPONENT))
         windows = self.windows
 
@@ -210,8 +230,8 @@ class Columns:
                 windows.group_start,
                 windows.member,
                 self.order,
-                self.start,
-                self.head,
+                start,
+                head,
                 decay,
                 cap,
                 self.to_rim,

@@ -10,7 +10,6 @@ the beginning of the region: nothing depends on where it was computed.
 from __future__ import annotations
 
 import itertools
-import pickle
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import numpy as np
 
 from metricdp.errors import StoppedError
 from metricdp.metric.closure import kernel_threads
+from metricdp.solve.solvers.local.regions.store import read_state, write_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,20 +88,14 @@ class _Task:
 
 def _do(task: _Task) -> dict[str, Any]:
     """Do a task where the files are."""
-    states = [_read(path) for path in task.reads]
+    states = [read_state(path) for path in task.reads]
     with kernel_threads(task.threads):
         state, answer = task.work(*states, task.message, _end_of(task.run, task.seconds))
     if task.writes is not None:
         part = task.writes.with_suffix(f".part{next(_numbers)}")
-        with part.open("wb") as file:
-            pickle.dump(state, file, protocol=pickle.HIGHEST_PROTOCOL)
+        write_state(state, part)
         part.replace(task.writes)
     return answer
-
-
-def _read(path: Path) -> Any:
-    with path.open("rb") as file:
-        return pickle.load(file)  # noqa: S301  (written by this run, into a folder of its own)
 
 
 def _end_of(run: str, seconds: float) -> Callable[[], bool]:
@@ -180,7 +174,7 @@ class InFiles(Held):
 
     def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""
-        state = cast("dict[str, Any]", _read(self._files[name, region]))
+        state = cast("dict[str, Any]", read_state(self._files[name, region]))
         accept(region, state)
         self._count(state)
         return state

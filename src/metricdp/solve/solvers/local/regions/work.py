@@ -118,7 +118,7 @@ class Table:
 
 def open_table(part: TablePart, is_over: IsOver) -> tuple[Table, Answer]:
     """Make the large windows."""
-    columns = Columns(part.nodes, part.radius, is_over=is_over)
+    columns = Columns.of(part.nodes, part.radius, is_over=is_over)
     return Table(part, columns.watched(never)), {"entries": columns.windows.n_slots * WIDTH}
 
 
