@@ -125,6 +125,7 @@ class _Run:
         self.stop.check()
         complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large)
         iteration.take_multipliers()
+        self.bound = certified_bound(iteration)[0]  # where neighbours are far apart it takes many steps to be better
         self.trace.add(
             stage="windows",
             nodes=nodes.n,
@@ -132,6 +133,7 @@ class _Run:
             edges=net.m,
             entries=net.windows.n_slots * 8,
             multipliers=net.edges.n * 8,
+            lower_bound=self.bound,
             bytes=held_bytes(),
         )
         return iteration
