@@ -65,7 +65,32 @@ def path_lengths(
 
 
 @njit(cache=True, nogil=True)
-def _lengthen(  # noqa: PLR0917  (numba takes positions)
+def _relax(  # noqa: PLR0917  (numba takes positions)
+    first: int,
+    last: int,
+    tail: NDArray[np.uint16],
+    head: NDArray[np.uint16],
+    edge: NDArray[np.int32],
+    exponent: NDArray[np.float64],
+    away: NDArray[np.float64],
+) -> bool:
+    """Shorten the ways of a group by one pass over its edges; return whether any became shorter."""
+    changed = False
+    for c in range(first, last):
+        i, j, length = tail[c] * WIDTH, head[c] * WIDTH, exponent[edge[c]]
+        for k in range(WIDTH):
+            here, there = away[i + k], away[j + k]
+            if here + length < there:
+                away[j + k] = here + length
+                changed = True
+            elif there + length < here:
+                away[i + k] = there + length
+                changed = True
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def _lengthen(  # noqa: PLR0917
     first: int,
     last: int,
     group_start: NDArray[np.int64],
@@ -85,19 +110,8 @@ def _lengthen(  # noqa: PLR0917  (numba takes positions)
         for s in range(count):
             for k in range(WIDTH):
                 away[s * WIDTH + k] = 0.0 if member[low + s] == source[g * WIDTH + k] else np.inf
-        changed = True
-        while changed:
-            changed = False
-            for c in range(edge_start[g], edge_start[g + 1]):
-                i, j, length = tail[c] * WIDTH, head[c] * WIDTH, exponent[edge[c]]
-                for k in range(WIDTH):
-                    here, there = away[i + k], away[j + k]
-                    if here + length < there:
-                        away[j + k] = here + length
-                        changed = True
-                    elif there + length < here:
-                        away[i + k] = there + length
-                        changed = True
+        while _relax(edge_start[g], edge_start[g + 1], tail, head, edge, exponent, away):
+            pass
         for c in range(count * WIDTH):
             if away[c] < np.inf:
                 far[low * WIDTH + c] = max(far[low * WIDTH + c], np.float32(away[c]))
