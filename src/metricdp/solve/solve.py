@@ -193,9 +193,9 @@ def _solved_by_component(
 
 def _solved_whole(problem: Problem, method: WholeMethod, gap: float, stop: Stop, trace: Trace) -> _Outcome:
     """Solve on parts of the matrices, and certify the sparse table."""
-    if method.reason:
-        trace.add(stage="choice", records=problem.n_records, method=method.name, reason=method.reason)
     method.check_memory(problem, gap)
+    reason = "; ".join(filter(None, (method.prediction(problem, gap), method.reason)))
+    trace.add(stage="choice", records=problem.n_records, method=method.name, reason=reason)
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
     found = method.solve(problem, gap, stop, trace)

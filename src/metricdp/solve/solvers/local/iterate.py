@@ -49,6 +49,7 @@ WEIGHT_RATE, PRIMAL_WEIGHT = 0.6, 16.0  # gamma and omega of places
 # (epsilon 2) a bound that had begun 2 % below the optimum was at half of it.
 FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT = 0.3, 2.0
 STEP_PRODUCT = 1.5  # of tau and sigma, in units of what is safe for any matrix: the rows' signs cancel a part
+FAR_STEP_PRODUCT = 0.9  # where neighbours are far apart little cancels: with 1.5 steps on 271 words ran away
 SAFETY = 0.99
 SMALLEST_LEVEL = 1e-3  # of a node's weight over the mean: steps do not grow beyond
 LARGEST_EXPONENT = 60.0  # epsilon d from which weights no longer fall: float32 ends
@@ -59,9 +60,9 @@ class Iteration:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self.rate, self.omega = WEIGHT_RATE, PRIMAL_WEIGHT
+        self.rate, self.omega, self.product = WEIGHT_RATE, PRIMAL_WEIGHT, STEP_PRODUCT
         if are_far_apart(network.nodes):
-            self.rate, self.omega = FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT
+            self.rate, self.omega, self.product = FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT, FAR_STEP_PRODUCT
         far = np.minimum(network.costs.far, np.float32(LARGEST_EXPONENT))
         self.root = np.exp(np.float32(0.5 * self.rate) * far)
         self.Z = np.exp(-far)
@@ -92,7 +93,7 @@ class Iteration:
         growth = np.cosh(0.5 * self.rate * net.exponent)
         ends = np.concatenate((net.tail, net.head))
         total = np.bincount(ends, weights=np.tile(sides * growth * stiffness, 2), minlength=net.nodes.n)
-        product = SAFETY * np.sqrt(STEP_PRODUCT)
+        product = SAFETY * np.sqrt(self.product)
         tau = np.where(total > 0.0, product / np.where(total > 0.0, total, 1.0), 1.0)
         self.tau = (tau / self.omega).astype(np.float32)
         self.sigma = (product * self.omega * stiffness / sides).astype(np.float32)

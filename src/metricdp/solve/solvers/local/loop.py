@@ -21,7 +21,7 @@ from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
-from metricdp.solve.solvers.local.counts import FALL, expected_steps, table_reach_for
+from metricdp.solve.solvers.local.counts import FALL, REPAIR_SECONDS, expected_steps, table_reach_for
 from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small
 from metricdp.solve.solvers.local.integers import one_output, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
@@ -51,7 +51,6 @@ FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows
 MOST_STUCK = 3  # looks in a row without progress
 STUCK = 0.2  # a power with which the gap must fall at least
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
-REPAIR_SECONDS = 1.2e-7  # for each slot of the table's windows and neighbour: 20 rounds of 6 nanoseconds
 LAST_REPAIR = 1.3  # times what the last one took must be left, or there may be no other
 
 

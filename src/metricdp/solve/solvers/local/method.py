@@ -8,7 +8,7 @@ from metricdp.errors import InputError
 from metricdp.problem.losses import DistanceLosses
 from metricdp.problem.memory_model import GIGABYTE, held_bytes, most_bytes
 from metricdp.solve.contract import FoundTable, WholeMethod, register
-from metricdp.solve.solvers.local.counts import local_counts
+from metricdp.solve.solvers.local.counts import local_counts, prediction
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import LocalProblem
@@ -48,6 +48,10 @@ class Local(WholeMethod):
                 f"{100 * counts.filled:.2g} % of all entries, more than the {room / GIGABYTE:.1f} GB that are left: a "
                 "larger epsilon has smaller windows; or take fewer records or outputs"
             )
+
+    def prediction(self, problem: Problem, gap: float) -> str:
+        """Return how much of all entries the windows hold, and what that costs."""
+        return prediction(self.counts(problem, gap), problem.n_records, problem.n_outputs, gap)
 
     def seconds_of_check(self, problem: Problem, gap: float) -> float:
         """Return about how long the exact check will take, from the sizes of the windows."""

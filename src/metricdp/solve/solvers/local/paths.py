@@ -21,11 +21,16 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.local.problem import Nodes
     from metricdp.solve.solvers.local.windows import Edges, Windows
 
-FAR_APART = 1.0  # epsilon d of the nearest neighbour of half of the nodes
+FAR_APART = 0.5  # epsilon d of the nearest neighbour of half of the nodes
 
 
 def are_far_apart(nodes: Nodes) -> bool:
-    """Return whether rows fall by more than a factor e from most nodes to their nearest neighbour."""
+    """Return whether nodes have no space of few dimensions, and rows fall much from most of them to the next.
+
+    Points of a plane or a grid take other steps better, and so do nodes that are never seen (a prior of 0).
+    """
+    if nodes.problem.geometry.kind is not None or not (nodes.weight > 0.0).all():
+        return False
     nearest = nodes.nearest_neighbour[nodes.nearest_neighbour > 0.0]
     return bool(len(nearest)) and nodes.problem.epsilon * float(np.median(nearest)) >= FAR_APART
 
