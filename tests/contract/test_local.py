@@ -193,9 +193,9 @@ def test_a_long_solve_names_what_costs_less():
     )
     assert prediction(counts, 20_000, 20_000, 0.02) == (
         "windows hold 100 % of 20,000 x 20,000 entries, so hardly anything can be left out at this epsilon: a gap of "
-        "2 % takes about 23.3 hours of one core and 700.0 GB; fewer outputs, a larger epsilon or a larger gap cost less"
+        "2 % takes about 46.7 hours of one core and 700.0 GB; fewer outputs, a larger epsilon or a larger gap cost less"
     )
     small = replace(counts, entries=4e6, seconds_per_step=1.0)
     assert prediction(small, 20_000, 20_000, 0.02) == (
-        "windows hold 1.0 % of 20,000 x 20,000 entries: a gap of 2 % takes about 8 minutes of one core and 700.0 GB"
+        "windows hold 1.0 % of 20,000 x 20,000 entries: a gap of 2 % takes about 17 minutes of one core and 700.0 GB"
     )
