@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from metricdp.errors import StoppedError
 from metricdp.metric.simd import WIDTH
 from metricdp.metric.thin import sort_positions
 from metricdp.solve.solvers.firstorder.threads import in_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.solve.solvers.local.iterate import Iteration
@@ -28,6 +31,7 @@ FIRST_PRICE = 2.0  # times the weight over its mean: the loss of a plane's kerne
 DETOUR = 0.1  # epsilon d: a neighbour gets about half as much if the way over it is so much longer
 NEGLIGIBLE_SHARE = 1e-3  # of a surplus: what would get less gets nothing
 LEAST_SURPLUS = 1e-7
+GROUPS_AT_ONCE = 64  # between two looks at the clock
 
 
 def kernel_prices(iteration: Iteration) -> NDArray[np.float64]:
@@ -60,7 +64,13 @@ def kernel_prices(iteration: Iteration) -> NDArray[np.float64]:
 
 
 def complete(
-    network: Network, Y: NDArray[np.float32], theta: NDArray[np.float64], *, sweeps: int, is_large: bool
+    network: Network,
+    Y: NDArray[np.float32],
+    theta: NDArray[np.float64],
+    *,
+    sweeps: int,
+    is_large: bool,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Change multipliers so that they meet the prices ``theta`` as well as some sweeps from far to near can."""
     windows, edges = network.windows, network.edges
@@ -93,7 +103,11 @@ def complete(
             np.empty(2 * most),
         )
 
-    in_threads(some, windows.n_groups, is_large=is_large)
+    for low in range(0, windows.n_groups, GROUPS_AT_ONCE):
+        if is_over():
+            raise StoppedError("a completion was interrupted")
+        high = min(low + GROUPS_AT_ONCE, windows.n_groups)
+        in_threads(lambda a, b, low=low: some(low + a, low + b), high - low, is_large=is_large)  # type: ignore[misc]
 
 
 @njit(cache=True, nogil=True)

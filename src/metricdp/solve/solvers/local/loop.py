@@ -81,7 +81,7 @@ class _Run:
         self.stuck_for = 0  # looks in a row
         self.measured_at = FIRST_MEASURED  # steps
         self._repair: Repair | None = None
-        self._repair_seconds = 0.0
+        self._repair_seconds = self._completion_seconds = 0.0
         self._iteration: Iteration | None = None
 
     def _is_over(self) -> bool:
@@ -108,8 +108,11 @@ class _Run:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
         radius = radius_for(nodes, self.options.reach_for(self.gap))
+        self.stop.check()
         iteration = Iteration(self._network(nodes, radius))
+        self.stop.check()
         prices = kernel_prices(iteration)
+        self.stop.check()
         wider = radius_by_prices(iteration, prices)
         if (wider > radius).sum() > GROWN_SHARE * nodes.n:
             iteration = Iteration(self._network(nodes, wider))
@@ -121,8 +124,9 @@ class _Run:
             net.windows.n_slots * (reach / self.options.reach_for(self.gap)) ** 2, nodes.n * net.windows.n_groups
         )
         self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0)
-        self.stop.check()
-        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large)
+        begin = time.perf_counter()
+        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=self._is_over)
+        self._completion_seconds = SWEEPS * (time.perf_counter() - begin)
         iteration.take_multipliers()
         self.bound = certified_bound(iteration)[0]  # where neighbours are far apart it takes many steps to be better
         self.trace.add(
@@ -182,7 +186,10 @@ class _Run:
         begin = time.perf_counter()
         plain, least = certified_bound(iteration)
         prices = iteration.mean_prices()
-        self.bound = max(self.bound, plain, self._completed(iteration, 0.5 * (least + prices)))
+        self.bound = max(self.bound, plain)
+        # a better bound must not cost the table: a repair that is cut off leaves nothing
+        if self.stop.seconds_left > LAST_REPAIR * self._repair_seconds + self._completion_seconds:
+            self.bound = max(self.bound, self._completed(iteration, 0.5 * (least + prices)))
         between = time.perf_counter()
         self.repair(iteration)
         self._repair_seconds = time.perf_counter() - between
