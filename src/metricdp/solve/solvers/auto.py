@@ -8,7 +8,7 @@ twice the time of the better one. All costs are counts, so the choice for a prob
 
 Where at least half as many outputs as records are possible, and the interior point is not cheap, steps on windows
 around each output (``local``) take the place of first-order steps: they are weighted, and need less than half as many.
-They are taken if they cost less than the interior point would.
+They are taken if they cost less than the interior point would, with more steps where priors are uneven.
 """
 
 from __future__ import annotations
