@@ -248,6 +248,10 @@ class WholeMethod(Method):
         """Raise an InputError that says what would fit, if the problem does not fit into memory."""
 
     @abstractmethod
+    def prediction(self, problem: Problem, gap: float) -> str:
+        """Return one sentence on the size of the problem, and the time and memory that it will take."""
+
+    @abstractmethod
     def seconds_of_check(self, problem: Problem, gap: float) -> float:
         """Return about how long the exact check of the table will take."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 AGREEMENT_FACTOR = 2.0  # within which estimates have to agree
 N_AGREEING = 3  # consecutive estimates that have to agree
+MINUTE, HOUR = 60.0, 3_600.0  # seconds
 
 
 class Forecast:
@@ -30,3 +31,16 @@ class Forecast:
         if seconds_left > 0.0 and (len(left) < N_AGREEING or max(left) > AGREEMENT_FACTOR * min(left)):
             return None
         return round(seconds_left, 1)
+
+
+def in_words(seconds: float) -> str:
+    """Return a rough time in the unit that people would use.
+
+    Examples
+    --------
+    >>> [in_words(seconds) for seconds in (0.2, 42.0, 400.0, 9_000.0)]
+    ['1 s', '42 s', '7 minutes', '2.5 hours']
+    """
+    if seconds < 2.0 * MINUTE:
+        return f"{max(seconds, 1.0):.0f} s"
+    return f"{seconds / MINUTE:.0f} minutes" if seconds < 2.0 * HOUR else f"{seconds / HOUR:.1f} hours"

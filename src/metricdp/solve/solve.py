@@ -194,9 +194,9 @@ def _solved_by_component(
 def _solved_whole(problem: Problem, method: WholeMethod, context: Context) -> _Outcome:
     """Solve on parts of the matrices, and certify the sparse table."""
     gap, stop, trace = context.gap, context.stop, context.trace
-    if method.reason:
-        trace.add(stage="choice", records=problem.n_records, method=method.name, reason=method.reason)
     method.check_memory(problem, gap, context.workers)
+    reason = "; ".join(filter(None, (method.prediction(problem, gap), method.reason)))
+    trace.add(stage="choice", records=problem.n_records, method=method.name, reason=reason)
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
     found = method.solve(problem, gap, stop, trace, context.workers)

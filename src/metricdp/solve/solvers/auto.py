@@ -8,7 +8,7 @@ twice the time of the better one. All costs are counts, so the choice for a prob
 
 Where at least half as many outputs as records are possible, and the interior point is not cheap, steps on windows
 around each output (``local``) take the place of first-order steps: they are weighted, and need less than half as many.
-They are taken if they cost less than the interior point would.
+They are taken if they cost less than the interior point would, with more steps where priors are uneven.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, ClassVar
 from metricdp.errors import OutOfRoomError
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.given import StreetMetric
-from metricdp.solve.contract import Ended, Incumbent, Solver, register
+from metricdp.problem.memory_model import BYTES_PER_ENTRY, GIGABYTE, Sizes
+from metricdp.solve.contract import Ended, Incumbent, Load, Solver, register
+from metricdp.solve.forecast import in_words
 from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.solvers.firstorder import FirstOrder
 from metricdp.solve.solvers.interior import Interior
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
 
     from metricdp.problem.problem import Problem
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context, Load, Method
+    from metricdp.solve.contract import Context, Method
 
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
 MOST_RECORDS_PER_OUTPUT = 2.0  # up to which most records have an output near them, as windows need
-MOST_UNEVEN = 30.0  # the likeliest record against the least likely: beyond, steps on windows are slow
+DENSE_STEPS = 2.0  # times as many as on windows: they are not weighted
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
 
@@ -54,17 +56,12 @@ class Auto(Solver):
         cost = operations_of_all(problem.graph, K, gap)
         if cost <= CHEAP_OPERATIONS:
             return self
-        if math.isfinite(cost) and problem.records.prior.min() * MOST_UNEVEN < problem.records.prior.max():
-            return self
         counts = Local().counts(problem, gap)
-        on_windows = STEP_OPERATIONS * counts.multipliers * expected_steps(gap)
+        on_windows = STEP_OPERATIONS * counts.multipliers * counts.steps
         if on_windows > cost:
             return self
         windows = Local()
-        windows.reason = (
-            f"windows hold {100 * counts.entries / (float(n) * K):.2g} % of {n:,} x {K:,} entries: "
-            f"{on_windows:.1e} operations; the interior point would cost {cost:.1e}"
-        )
+        windows.reason = f"that is {on_windows:.1e} operations, and the interior point would cost {cost:.1e}"
         return windows
 
     def bytes_beyond(self, load: Load) -> float:
@@ -100,7 +97,8 @@ class Auto(Solver):
         if cost / OPERATIONS_PER_SECOND < context.stop.seconds_left:  # otherwise there is no time to switch
             steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
         size = f"{component.n:,} x {component.n_outputs:,}, {component.graph.n_pairs:,} pairs"
-        say("first-order", f"{size}: the interior point would cost {cost:.1e} operations")
+        foretold = _predicted(component, context.gap, cost)
+        say("first-order", f"{size}: the interior point would cost {cost:.1e} operations; {foretold}")
         found = steps.run(component, incumbent, context)
         if found.ended in (Ended.REACHED, Ended.STOPPED) or context.stop.is_due or math.isinf(cost):
             return found
@@ -116,3 +114,15 @@ class Auto(Solver):
     ) -> Incumbent:
         say("first-order", "the factors of the interior point do not fit into memory")
         return FirstOrder().run(component, known, context)
+
+
+def _predicted(component: Component, gap: float, cost: float) -> str:
+    """Return what steps on whole matrices will take, or steps and the interior point together."""
+    graph, K = component.graph, component.n_outputs
+    operations = min(DENSE_STEPS * expected_steps(gap) * STEP_OPERATIONS * graph.n_pairs * K, 2.0 * cost)
+    load = Load(Sizes(component.n, K, graph.n_pairs), component.n, graph.n_pairs, edges=graph.n_pairs)
+    n_bytes = BYTES_PER_ENTRY * load.sizes.entries + FirstOrder().bytes_beyond(load)
+    return (
+        f"a gap of {100 * gap:.2g} % takes at most about {in_words(operations / OPERATIONS_PER_SECOND)} of one "
+        f"core and {n_bytes / GIGABYTE:.1f} GB"
+    )

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from metricdp.errors import StoppedError
 from metricdp.metric.simd import WIDTH
 from metricdp.metric.thin import sort_positions
 from metricdp.solve.solvers.firstorder.threads import in_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from metricdp.solve.solvers.local.iterate import Iteration
@@ -28,6 +31,7 @@ FIRST_PRICE = 2.0  # times the weight over its mean: the loss of a plane's kerne
 DETOUR = 0.1  # epsilon d: a neighbour gets about half as much if the way over it is so much longer
 NEGLIGIBLE_SHARE = 1e-3  # of a surplus: what would get less gets nothing
 LEAST_SURPLUS = 1e-7
+GROUPS_AT_ONCE = 64  # between two looks at the clock
 
 
 def kernel_prices(iteration: Iteration) -> NDArray[np.float64]:
@@ -67,6 +71,7 @@ def complete(
     sweeps: int,
     is_large: bool,
     groups: range | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Change multipliers so that they meet the prices ``theta`` as well as some sweeps from far to near can.
 
@@ -103,7 +108,11 @@ def complete(
         )
 
     which = range(windows.n_groups) if groups is None else groups
-    in_threads(lambda a, b: some(which.start + a, which.start + b), len(which), is_large=is_large)
+    for low in range(which.start, which.stop, GROUPS_AT_ONCE):
+        if is_over():
+            raise StoppedError("a completion was interrupted")
+        high = min(low + GROUPS_AT_ONCE, which.stop)
+        in_threads(lambda a, b, low=low: some(low + a, low + b), high - low, is_large=is_large)  # type: ignore[misc]
 
 
 @njit(cache=True, nogil=True)

@@ -27,6 +27,7 @@ from metricdp.solve.solvers.firstorder.iterate import (
 from metricdp.solve.solvers.firstorder.kernels import FAST, INNER, LOWEST, NEWTON_CLOSE, NEWTON_STEPS, ONE, TINY, ZERO
 from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.firstorder.tiles import add_parts, copy_tile
+from metricdp.solve.solvers.local.paths import are_far_apart
 from metricdp.solve.solvers.local.tiles import (
     restarted_multipliers,
     weighted_back,
@@ -43,9 +44,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Doubles = NDArray[np.float64]
 
-WEIGHT_RATE = 0.6  # gamma
-PRIMAL_WEIGHT = 16.0  # omega
+WEIGHT_RATE, PRIMAL_WEIGHT = 0.6, 16.0  # gamma and omega of places
+# The same where neighbours are far apart. With those of places multipliers overshoot: after 400 steps on 300 words
+# (epsilon 2) the bound was 0.07, and 0.177 with these.
+FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT = 0.3, 2.0
 STEP_PRODUCT = 1.5  # of tau and sigma, in units of what is safe for any matrix: the rows' signs cancel a part
+FAR_STEP_PRODUCT = 0.9  # where neighbours are far apart little cancels: with 1.5 steps on 271 words ran away
 SAFETY = 0.99
 SMALLEST_LEVEL = 1e-3  # of a node's weight over the mean: steps do not grow beyond
 LARGEST_EXPONENT = 60.0  # epsilon d from which weights no longer fall: float32 ends
@@ -56,8 +60,11 @@ class Iteration:
 
     def __init__(self, network: Network) -> None:
         self.network = network
+        self.rate, self.omega, self.product = WEIGHT_RATE, PRIMAL_WEIGHT, STEP_PRODUCT
+        if are_far_apart(network.nodes):
+            self.rate, self.omega, self.product = FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT, FAR_STEP_PRODUCT
         far = np.minimum(network.costs.far, np.float32(LARGEST_EXPONENT))
-        self.root = np.exp(np.float32(0.5 * WEIGHT_RATE) * far)
+        self.root = np.exp(np.float32(0.5 * self.rate) * far)
         self.Z = np.exp(-far)
         self._make_unit_sums()
         self.Z0, self.ahead = self.Z.copy(), self.Z.copy()
@@ -83,13 +90,13 @@ class Iteration:
         stiffness = np.sqrt(level[net.tail] * level[net.head])
         # sqrt(w_j / w_i) = exp(gamma (c_i - c_j) / 2) on the way to an output, the mean of both directions: with less,
         # steps diverge where neighbours are far apart
-        growth = np.cosh(0.5 * WEIGHT_RATE * net.exponent)
+        growth = np.cosh(0.5 * self.rate * net.exponent)
         ends = np.concatenate((net.tail, net.head))
         total = np.bincount(ends, weights=np.tile(sides * growth * stiffness, 2), minlength=net.nodes.n)
-        product = SAFETY * np.sqrt(STEP_PRODUCT)
+        product = SAFETY * np.sqrt(self.product)
         tau = np.where(total > 0.0, product / np.where(total > 0.0, total, 1.0), 1.0)
-        self.tau = (tau / PRIMAL_WEIGHT).astype(np.float32)
-        self.sigma = (product * PRIMAL_WEIGHT * stiffness / sides).astype(np.float32)
+        self.tau = (tau / self.omega).astype(np.float32)
+        self.sigma = (product * self.omega * stiffness / sides).astype(np.float32)
 
     @property
     def is_large(self) -> bool:

@@ -18,7 +18,7 @@ from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
-from metricdp.solve.solvers.local.counts import table_reach_for
+from metricdp.solve.solvers.local.counts import REPAIR_SECONDS, table_reach_for
 from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small
 from metricdp.solve.solvers.local.integers import one_output, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
@@ -44,7 +44,6 @@ STEPS_PER_CLOCK = 5
 MOST_GROWTHS = 8
 FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows are large enough
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
-REPAIR_SECONDS = 1.2e-7  # for each slot of the table's windows and neighbour: 20 rounds of 6 nanoseconds
 LAST_REPAIR = 1.3  # times what the last one took must be left, or there may be no other
 
 
@@ -83,7 +82,7 @@ class _Run:
         self.growths = 0
         self.measured_at = FIRST_MEASURED  # steps
         self._columns: Columns | None = None
-        self._repair_seconds = 0.0
+        self._repair_seconds = self._completion_seconds = 0.0
         self._iteration: Iteration | None = None
 
     def _is_over(self) -> bool:
@@ -108,8 +107,11 @@ class _Run:
         """Make windows, and multipliers from prices."""
         nodes = nodes_within(self.problem, 0.0)
         radius = radius_for(nodes, self.options.reach_for(self.gap))
+        self.stop.check()
         iteration = Iteration(self._network(nodes, radius))
+        self.stop.check()
         prices = kernel_prices(iteration)
+        self.stop.check()
         wider = radius_by_prices(iteration, prices)
         if (wider > radius).sum() > GROWN_SHARE * nodes.n:
             iteration = Iteration(self._network(nodes, wider))
@@ -121,9 +123,11 @@ class _Run:
             net.windows.n_slots * (reach / self.options.reach_for(self.gap)) ** 2, nodes.n * net.windows.n_groups
         )
         self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0)
-        self.stop.check()
-        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large)
+        begin = time.perf_counter()
+        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=self._is_over)
+        self._completion_seconds = SWEEPS * (time.perf_counter() - begin)
         iteration.take_multipliers()
+        self.bound = certified_bound(iteration)[0]  # where neighbours are far apart it takes many steps to be better
         self.trace.add(
             stage="windows",
             nodes=nodes.n,
@@ -131,6 +135,7 @@ class _Run:
             edges=net.m,
             entries=net.windows.n_slots * 8,
             multipliers=net.edges.n * 8,
+            lower_bound=self.bound,
             bytes=held_bytes(),
         )
         return iteration
@@ -159,7 +164,10 @@ class _Run:
         begin = time.perf_counter()
         plain, least = certified_bound(iteration)
         prices = iteration.mean_prices()
-        self.bound = max(self.bound, plain, self._completed(iteration, 0.5 * (least + prices)))
+        self.bound = max(self.bound, plain)
+        # a better bound must not cost the table: a repair that is cut off leaves nothing
+        if self.stop.seconds_left > LAST_REPAIR * self._repair_seconds + self._completion_seconds:
+            self.bound = max(self.bound, self._completed(iteration, 0.5 * (least + prices)))
         between = time.perf_counter()
         self.repair(iteration)
         self._repair_seconds = time.perf_counter() - between

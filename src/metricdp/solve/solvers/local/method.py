@@ -9,7 +9,7 @@ from metricdp.metric.distances import MAX_TREE_DIMENSION
 from metricdp.problem.losses import DistanceLosses
 from metricdp.problem.memory_model import GIGABYTE, held_bytes, most_bytes
 from metricdp.solve.contract import FoundTable, WholeMethod, register
-from metricdp.solve.solvers.local.counts import local_counts
+from metricdp.solve.solvers.local.counts import local_counts, prediction
 from metricdp.solve.solvers.local.geometry import geometry_of
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.options import LocalOptions
@@ -73,6 +73,10 @@ class Local(WholeMethod):
                 f"{problem.metric.name!r}: leave regions out, or take the loss 'distance'"
             )
 
+    def prediction(self, problem: Problem, gap: float) -> str:
+        """Return how much of all entries the windows hold, and what that costs."""
+        return prediction(self.counts(problem, gap), problem.n_records, problem.n_outputs, gap)
+
     def seconds_of_check(self, problem: Problem, gap: float) -> float:
         """Return about how long the exact check will take, from the sizes of the windows."""
         per_row = self.counts(problem, gap).table_entries / problem.n_records
@@ -103,4 +107,11 @@ def local_problem(problem: Problem) -> LocalProblem:
         and losses.outputs is problem.outputs
     )
     prior = problem.records.prior
-    return LocalProblem(geometry, problem.graph, problem.epsilon, prior, None if is_own else losses)
+    return LocalProblem(
+        geometry,
+        problem.graph,
+        problem.epsilon,
+        prior,
+        None if is_own else losses,
+        output_rows=problem.outputs.rows,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from metricdp.metric.thin import thin_edges
 from metricdp.solve.solvers.firstorder.network import LARGEST_EXPONENT, ROUND_DOWN
 from metricdp.solve.solvers.local.costs import window_costs
+from metricdp.solve.solvers.local.paths import path_lengths
 from metricdp.solve.solvers.local.windows import edges_within, nearest_outputs, windows_within
 
 if TYPE_CHECKING:
@@ -76,14 +77,16 @@ def network_of(
     tail, head = (np.ascontiguousarray(graph.pairs[chosen, side]) for side in (0, 1))
     start = np.searchsorted(tail, np.arange(nodes.n + 1)).astype(np.int64)
     windows = windows_within(nodes, radius)
+    edges = edges_within(windows, start, head)
+    costs = window_costs(nodes, windows, radius, nearest_outputs(nodes) if nearest is None else nearest)
     decay = np.exp(-exponent)
     norm = np.sqrt(1.0 + decay * decay)
     return Network(
         nodes=nodes,
         radius=radius,
         windows=windows,
-        costs=window_costs(nodes, windows, radius, nearest_outputs(nodes) if nearest is None else nearest),
-        edges=edges_within(windows, start, head),
+        costs=replace(costs, far=path_lengths(nodes, windows, edges, exponent, costs.far)),
+        edges=edges,
         tail=tail,
         head=head,
         exponent=exponent,

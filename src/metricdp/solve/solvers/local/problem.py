@@ -46,6 +46,8 @@ class LocalProblem:
         The mean prior of a node of the whole problem, if this is a part of it.
     is_ordered
         Whether the outputs are in kd order already.
+    output_rows
+        The record that each output is, if outputs are records.
     """
 
     geometry: Geometry
@@ -55,6 +57,7 @@ class LocalProblem:
     losses: Losses | None = None
     mean_weight: float | None = None
     is_ordered: bool = False
+    output_rows: NDArray[np.int64] | None = None
 
     @cached_property
     def output_order(self) -> NDArray[np.int64]:

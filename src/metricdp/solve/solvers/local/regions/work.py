@@ -76,7 +76,7 @@ def start(part: StepPart, is_over: IsOver) -> tuple[Steps, Answer]:
     iteration = Iteration(network)
     prices = kernel_prices(iteration)
     wider = radius_by_prices(iteration, prices)[part.owned]
-    complete(network, iteration.Y, prices, sweeps=1, is_large=iteration.is_large)
+    complete(network, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=is_over)
     counts = {"entries": network.windows.n_slots * WIDTH, "multipliers": network.edges.n * WIDTH}
     return Steps.of(part, iteration), {"radius": wider, **counts}
 
@@ -96,13 +96,12 @@ def advance(state: Steps, due: int, is_over: IsOver) -> tuple[Steps, Answer]:
     return Steps.of(state.part, iteration), answer
 
 
-def bound(state: Steps, prices: NDArray[np.float64], _: IsOver) -> tuple[None, Answer]:
+def bound(state: Steps, prices: NDArray[np.float64], is_over: IsOver) -> tuple[None, Answer]:
     """Complete the multipliers of the region's own outputs; answer with the least reduced cost of each node."""
     network, core = state.network, state.part.core
     Y = state.Y.copy()
-    is_large = True
-    complete(network, Y, prices, sweeps=SWEEPS, is_large=is_large, groups=core)
-    least = least_inside(network, Y, core, is_large=is_large)
+    complete(network, Y, prices, sweeps=SWEEPS, is_large=True, groups=core, is_over=is_over)
+    least = least_inside(network, Y, core, is_large=True)
     start_of = network.windows.group_start
     members = network.windows.member[start_of[core.start] : start_of[core.stop]]
     return None, {"least": least, "slots": np.bincount(members, minlength=network.nodes.n).astype(np.int32)}
