@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metricdp import apply, budget, data, evaluate, extras, mechanism, metric, partition, problem, report
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
+    from metricdp.evaluate import audit
     from metricdp.extras import MetricPrivacy
     from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
     from metricdp.problem import Problem
@@ -70,6 +71,7 @@ ROOM_OF = {
     "Result": "solve",
     "SnappedReports": "mechanism",
     "Status": "solve",
+    "audit": "evaluate",
     "exponential": "mechanism",
     "load": "mechanism",
     "memoize": "budget",
@@ -104,6 +106,7 @@ __all__ = [
     "Status",
     "__version__",
     "apply",
+    "audit",
     "budget",
     "data",
     "evaluate",

@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "report": "Write one HTML page that shows what a mechanism does, with both certificates; it works offline.",
     "audit": (
-        "Sample a deployed pipeline and say whether its reports refute the mechanism's promise; exit 1 if they do."
+        "Say which epsilon a matrix satisfies, exactly, or whether a pipeline's reports refute a promise; exit 1 on no."
     ),
 }
 
@@ -113,5 +113,9 @@ def lost_output(error: OSError) -> MetricDPError:
 
 
 def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _jsonable(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(one) for one in value]
     # infinity is no JSON number
     return str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value

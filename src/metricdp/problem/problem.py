@@ -166,6 +166,16 @@ class Problem(FrozenArrays):
         """The prior-weighted losses ``p_i c_ik``: the LP's objective, shape (N, K), made when it is first asked for."""
         return self.records.prior[:, None] * self.loss
 
+    def with_epsilon(self, epsilon: float) -> Problem:
+        """Return the same problem with another budget; records, pairs and losses are shared, and not made again."""
+        faults = Faults("the problem")
+        budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
+        faults.raise_if_any()
+        made = object.__new__(type(self))
+        for key, value in {**self.__dict__, "epsilon": budget}.items():
+            object.__setattr__(made, key, value)
+        return made
+
     def expected_loss(self, Z: NDArray[np.float64]) -> float:
         """Return ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
         return math.fsum((self.costs * Z).sum(axis=1))
