@@ -14,9 +14,17 @@ if TYPE_CHECKING:
     from metricdp import apply, budget, data, evaluate, extras, mechanism, metric, partition, problem, report
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
-    from metricdp.evaluate import audit
+    from metricdp.evaluate import Plan, audit, plan
     from metricdp.extras import MetricPrivacy
-    from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
+    from metricdp.mechanism import (
+        Certificate,
+        Mechanism,
+        RandomnessError,
+        SnappedReports,
+        epsilon_for,
+        exponential,
+        load,
+    )
     from metricdp.problem import Problem
     from metricdp.solve import (
         BendersOptions,
@@ -65,6 +73,7 @@ ROOM_OF = {
     "Mechanism": "mechanism",
     "Memoized": "budget",
     "MetricPrivacy": "extras",
+    "Plan": "evaluate",
     "Problem": "problem",
     "RandomnessError": "mechanism",
     "Records": "data",
@@ -72,9 +81,11 @@ ROOM_OF = {
     "SnappedReports": "mechanism",
     "Status": "solve",
     "audit": "evaluate",
+    "epsilon_for": "mechanism",
     "exponential": "mechanism",
     "load": "mechanism",
     "memoize": "budget",
+    "plan": "evaluate",
 }
 
 __all__ = [
@@ -98,6 +109,7 @@ __all__ = [
     "MetricDPError",
     "MetricPrivacy",
     "MissingExtraError",
+    "Plan",
     "Problem",
     "RandomnessError",
     "Records",
@@ -109,6 +121,7 @@ __all__ = [
     "audit",
     "budget",
     "data",
+    "epsilon_for",
     "evaluate",
     "exponential",
     "extras",
@@ -117,6 +130,7 @@ __all__ = [
     "memoize",
     "metric",
     "partition",
+    "plan",
     "problem",
     "report",
     "solve",

@@ -23,6 +23,9 @@ ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 # command is run: the solvers take a second to load, and the help needs none of them.
 COMMANDS = {
     "demo": "Solve the centre of the shipped city, certify the mechanism, and compare it with what is in use today.",
+    "plan": (
+        "Say what a promise means for DATA: epsilon, eta, outputs, memory and time, and how far reports will be off."
+    ),
     "solve": "Find the best mechanism for DATA, certify it, and write it to a file.",
     "verify": (
         "Check a mechanism file exactly; exit 0 only if it is as private as it claims and protects any records."

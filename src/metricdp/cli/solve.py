@@ -11,9 +11,13 @@ from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.cli.problems import (
     EtaOption,
+    FactorOption,
     MetricOption,
     OutputsOption,
     RecordsOption,
+    ReportsOption,
+    WithinOption,
+    epsilon_of,
     eta_of,
     outputs_of,
     whole_seed,
@@ -25,6 +29,7 @@ from metricdp.data.writing import write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.guidance import guidance
 from metricdp.mechanism.files import save
+from metricdp.metric import as_metric
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.tables import ProgressLine, print_line, print_result
@@ -37,7 +42,12 @@ def solve_command(
     source: Annotated[
         str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
     ],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget per unit of distance (per km for places).")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget per unit of distance (per km for places).")
+    ] = None,
+    within: WithinOption = None,
+    factor: FactorOption = None,
+    reports: ReportsOption = None,
     eta: EtaOption = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
     records: RecordsOption = None,
@@ -105,7 +115,7 @@ def solve_command(
         chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
     problem = Problem(
         chosen_records,
-        epsilon=epsilon,
+        epsilon=epsilon_of(epsilon, within, factor, reports, metric=as_metric(metric, chosen_records).name),
         eta=eta_of(eta, source),
         outputs=outputs_of(outputs),
         loss=_loss(loss),

@@ -7,6 +7,7 @@ from metricdp.evaluate.const_opt import const_opt
 from metricdp.evaluate.estimates import Estimate, estimate
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.leakage import Leakage, Vulnerability, gain_within, leakage
+from metricdp.evaluate.plan import Plan, plan
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.evaluate.remap import best_outputs, remap
 from metricdp.evaluate.spanner import spanner, spanner_mechanism
@@ -20,6 +21,7 @@ __all__ = [
     "Estimate",
     "Leakage",
     "MatrixAudit",
+    "Plan",
     "Point",
     "Rebuilt",
     "Row",
@@ -35,6 +37,7 @@ __all__ = [
     "gain_within",
     "guidance",
     "leakage",
+    "plan",
     "posterior",
     "rebuild",
     "remap",
