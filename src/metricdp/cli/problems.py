@@ -29,7 +29,7 @@ ReportsOption = Annotated[
 RecordsOption = Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")]
 OutputsOption = Annotated[
     str | None,
-    typer.Option(help="spread:K (well spread), random:K (drawn), K, or a file of rows; by default all."),
+    typer.Option(help="K or spread:K (well spread), random:K (drawn), or a file of rows; by default all."),
 ]
 MetricOption = Annotated[
     str | None,

@@ -57,14 +57,14 @@ class Outputs(FrozenArrays):
     ) -> Outputs:
         """Make outputs from a count, ``"spread:K"``, ``"random:K"``, row numbers, or points.
 
-        ``spread`` takes records that are well spread, as ``metric`` measures; ``random`` draws them with ``seed``, and
-        so does a plain count. One-dimensional whole numbers are rows; a table with the records' number of columns is
-        points. By default every record is an output.
+        ``spread``, and a plain count, take records that are well spread, as ``metric`` measures; ``random`` draws them
+        with ``seed``. One-dimensional whole numbers are rows; a table with the records' number of columns is points. By
+        default every record is an output.
         """
         if outputs is None:
             return cls(records.coordinates, np.arange(records.n))
         if isinstance(outputs, (int, np.integer)) and not isinstance(outputs, bool):
-            return cls._drawn(_count(int(outputs), records), records, seed)
+            outputs = f"{SPREAD}:{_count(int(outputs), records)}"
         if isinstance(outputs, str):
             how, count = _asked(outputs, records)
             if how == RANDOM:

@@ -55,8 +55,8 @@ class Problem(FrozenArrays):
         Records within this distance are neighbours and are protected from one another; may be infinite. A number in the
         metric's unit, a length such as ``"500m"``, or ``"connect"`` for the least one that joins all records.
     outputs
-        A count (drawn among the records with ``seed``), ``"spread:100"`` (so many records, well spread),
-        ``"random:100"`` (drawn), row numbers, or a table of other points. By default every record is an output.
+        A count or ``"spread:100"`` (so many records, well spread), ``"random:100"`` (drawn with ``seed``), row numbers,
+        or a table of other points. By default every record is an output.
     loss
         ``"travel"``, ``"distance"``, a matrix of shape (N, K), or a function of the coordinates of some records (n, D)
         and some outputs (k, D) that returns their losses (n, k). By default travel for places, distance for vectors.
@@ -65,7 +65,7 @@ class Problem(FrozenArrays):
     destinations
         For the travel loss: a count or row numbers.
     seed
-        For drawing outputs and destinations.
+        For drawing outputs (``random``) and destinations.
     memory_limit
         Gigabytes that solving may take; a problem with too many pairs is refused before they are made, and a method
         that would need more before it begins. By default what is available now (of the machine, of the container).
