@@ -28,7 +28,7 @@ def row(name: str, epsilon: float, gap: float, method: str, result: mdp.Result) 
 
 def run() -> dict:
     rows = []
-    warm = mdp.Problem(mdp.data.grid(4, 4), epsilon=1.0, eta=1.5, outputs=9)
+    warm = mdp.Problem(mdp.data.grid(4, 4), epsilon=1.0, eta=1.5, outputs="random:9")
     for method in ("columns", "direct", "kernel"):
         mdp.solve(warm, method=method)
     for epsilon, gap, with_peers in CASES:

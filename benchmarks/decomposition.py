@@ -123,7 +123,7 @@ def more_records() -> dict:
             name, eta, records = "Gothenburg", 0.5, mdp.data.road("gothenburg", n=n, seed=0)
         else:
             name, eta, records = "Rome", 2.0, nodes.sample(n, seed=0)
-        problem = mdp.Problem(records, epsilon=epsilon, eta=eta, outputs=100)
+        problem = mdp.Problem(records, epsilon=epsilon, eta=eta, outputs="random:100")
         results = {p: decompose(problem, p, 0.001, n_blocks=n // 20) for p in ("k-m-dv", "metis")}
         results["direct, lazy rows"] = mdp.solve(problem, method="direct", gap=0.001)
         for method, result in results.items():

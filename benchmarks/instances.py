@@ -61,7 +61,7 @@ def rome_problem(n: int, *, epsilon: float) -> mdp.Problem:
     if nodes is None:
         raise FileNotFoundError(f"no Rome data in {ROME}: set METRICDP_ROME to its folder")
     if n == nodes.n:
-        return mdp.Problem(nodes, epsilon=epsilon, eta=2.0, outputs=100)
+        return mdp.Problem(nodes, epsilon=epsilon, eta=2.0, outputs="random:100")
     records = nodes.select(mdp.data.read_rows(ROME / "paper_records.csv"))
     outputs = mdp.data.read_rows(ROME / "paper_outputs.csv")
     return mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=outputs)
@@ -71,5 +71,5 @@ def rome_or_gothenburg(*, epsilon: float) -> tuple[str, mdp.Problem]:
     """Return the paper's instance, or 500 intersections of the shipped city with as many neighbours each."""
     if rome_nodes() is None:
         records = mdp.data.road("gothenburg", n=500, seed=0)
-        return "Gothenburg 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=0.7, outputs=100)
+        return "Gothenburg 500 x 100", mdp.Problem(records, epsilon=epsilon, eta=0.7, outputs="random:100")
     return "Rome 500 x 100", rome_problem(ROME_SEED, epsilon=epsilon)

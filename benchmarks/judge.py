@@ -57,7 +57,7 @@ def judge(Z: np.ndarray, multipliers: np.ndarray | None, scale: float, problem: 
 @cache
 def warm_up() -> None:
     """Load the code that the check needs, so that it is not part of a peer's time."""
-    small = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.5, outputs=4)
+    small = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.5, outputs="random:4")
     rows = np.full((9, 4), 0.25)
     judge(rows, np.ones((2 * small.graph.n_pairs, 4)), 1.0, small)
 

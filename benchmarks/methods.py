@@ -31,11 +31,11 @@ def solve(problem: Problem, name: str, *, gap: float, time_limit: float, **optio
 
 def warm_up() -> None:
     """Compile every kernel, so that it is not part of any run's time."""
-    small = mdp.Problem(mdp.data.grid(6, 6), epsilon=1.0, eta=1.5, outputs=12)
+    small = mdp.Problem(mdp.data.grid(6, 6), epsilon=1.0, eta=1.5, outputs="random:12")
     for name in METHODS:
         solve(small, name, gap=0.05, time_limit=10.0)
-    larger = mdp.Problem(mdp.data.grid(10, 10), epsilon=2.0, eta=1.5, outputs=60)
-    dense = mdp.Problem(mdp.data.grid(10, 10), epsilon=2.0, eta=4.0, outputs=60)  # many pairs: thinned first
+    larger = mdp.Problem(mdp.data.grid(10, 10), epsilon=2.0, eta=1.5, outputs="random:60")
+    dense = mdp.Problem(mdp.data.grid(10, 10), epsilon=2.0, eta=4.0, outputs="random:60")  # many pairs: thinned first
     for problem in (larger, dense):
         for name in ("first-order", "kernel"):
             solve(problem, name, gap=0.05, time_limit=10.0)

@@ -106,7 +106,7 @@ def _sample(nodes: mdp.Records, n: int) -> mdp.Problem:
     """Return a sample of the city; eta and 1 / epsilon grow as it gets thinner."""
     scale = np.sqrt(n / nodes.n)
     records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
-    return mdp.Problem(records, epsilon=GROWTH_EPSILON * scale, eta=GROWTH_ETA / scale, outputs=100)
+    return mdp.Problem(records, epsilon=GROWTH_EPSILON * scale, eta=GROWTH_ETA / scale, outputs="random:100")
 
 
 def _region(nodes: mdp.Records, n: int) -> mdp.Problem:
@@ -114,7 +114,7 @@ def _region(nodes: mdp.Records, n: int) -> mdp.Problem:
     middle = np.median(nodes.coordinates, axis=0)
     squeeze = np.array([1.0, np.cos(np.radians(middle[0]))])
     near = np.argsort((((nodes.coordinates - middle) * squeeze) ** 2).sum(axis=1))[:n]
-    return mdp.Problem(nodes.select(np.sort(near)), epsilon=GROWTH_EPSILON, eta=GROWTH_ETA, outputs=100)
+    return mdp.Problem(nodes.select(np.sort(near)), epsilon=GROWTH_EPSILON, eta=GROWTH_ETA, outputs="random:100")
 
 
 def city() -> dict:
@@ -140,7 +140,7 @@ def one_city(n: int, epsilon: float, gap: float) -> dict:
     begin = time.perf_counter()
     nodes = rome_nodes()
     records = nodes if n >= nodes.n else nodes.sample(n, seed=0)
-    problem = mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs=100)
+    problem = mdp.Problem(records, epsilon=epsilon, eta=2.0, outputs="random:100")
     result = mdp.solve(problem, method="first-order", gap=gap, time_limit=limit(900.0))
     with tempfile.TemporaryDirectory() as folder:
         result.mechanism.save(Path(folder) / "city.mdp")

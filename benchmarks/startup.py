@@ -15,7 +15,8 @@ import tempfile
 REPETITIONS = 5
 SOLVE_PROGRAM = (
     "import metricdp as mdp; "
-    "problem = mdp.Problem(mdp.data.road('gothenburg', n={n}, seed=0), epsilon=10.0, eta=1.5, outputs={k}, seed=0); "
+    "records = mdp.data.road('gothenburg', n={n}, seed=0); "
+    "problem = mdp.Problem(records, epsilon=10.0, eta=1.5, outputs='random:{k}', seed=0); "
     "mdp.solve(problem, gap={gap})"
 )
 DEMO, LARGER = SOLVE_PROGRAM.format(n=300, k=50, gap=1e-4), SOLVE_PROGRAM.format(n=500, k=100, gap=0.01)

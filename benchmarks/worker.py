@@ -47,7 +47,7 @@ def run_ours(task: dict) -> dict:
     from benchmarks.stages import hot_functions, shares
 
     problem = Instance(**task["instance"]).problem()
-    small = mdp.Problem(mdp.data.grid(6, 6), epsilon=1.0, eta=1.5, outputs=12)
+    small = mdp.Problem(mdp.data.grid(6, 6), epsilon=1.0, eta=1.5, outputs="random:12")
     for name in {task["method"], "first-order", "direct"}:  # compile; what auto chooses as well
         methods.solve(small, name, gap=0.05, time_limit=10.0)
     forget_peak()

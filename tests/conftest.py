@@ -62,7 +62,9 @@ def linprog_optimum(problem: mdp.Problem) -> float:
     return float(answer.fun * scale)
 
 
-def small_problem(dataset: str, seed: int, *, n: int = 12, outputs: int = 6, exponent: float = 1.0) -> mdp.Problem:
+def small_problem(
+    dataset: str, seed: int, *, n: int = 12, outputs: int | str = 6, exponent: float = 1.0
+) -> mdp.Problem:
     """A random problem of one of the four datasets, with epsilon times the median neighbour distance = exponent."""
     records, eta = {
         "road": lambda: (mdp.data.road("gothenburg", n=n, seed=seed), 2.5),

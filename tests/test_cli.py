@@ -218,7 +218,8 @@ def test_unwritable_output_is_refused_before_any_work(run, path):
         (["solve", *GRID, "--epsilon", "much"], ["--epsilon", "valid number", "'much'"]),
         (["solve", *GRID, "--epsilon=much"], ["--epsilon", "valid number", "'much'"]),
         (["solve", *GRID, "--epsilon", 1, "--seed", "1.5"], ["--seed", "'1.5'"]),
-        (["solve", *GRID], ["Missing option '--epsilon'"]),
+        (["solve", *GRID], ["give --epsilon, or --within and --factor"]),
+        (["plan", "grid:2x2", "--factor", 2], ["Missing option '--within'"]),
         (["solve", *GRID, "--epsilon", 1, "--bogus"], ["No such option", "--bogus"]),
         (["frobnicate"], ["No such command", "'frobnicate'"]),
         (["verify"], ["Missing argument", "FILE.mdp"]),
@@ -259,7 +260,7 @@ def test_interrupted(run, monkeypatch):
     [
         ("--loss", "magic", "travel, distance or the path of a file"),
         ("--prior", "unifrom", "uniform or the path of a file"),
-        ("--outputs", "1.5", "a whole number or the path of a file"),
+        ("--outputs", "1.5", "a whole number, spread:K, random:K or the path of a file"),
         ("--records", "1.5", "a whole number or the path of a file"),
     ],
 )

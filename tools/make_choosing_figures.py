@@ -44,7 +44,7 @@ def kilometres(records: mdp.Records, points: NDArray[np.float64]) -> NDArray[np.
 def problem_at(epsilon: float, eta: float = ETA) -> mdp.Problem:
     """Return the one problem of all pictures at another epsilon or eta."""
     records = mdp.data.road("gothenburg", n=N, seed=0)
-    return mdp.Problem(records, epsilon=epsilon, eta=eta, outputs=OUTPUTS, loss="distance")
+    return mdp.Problem(records, epsilon=epsilon, eta=eta, outputs=f"random:{OUTPUTS}", loss="distance")
 
 
 def plain(axes: plt.Axes) -> None:

@@ -67,7 +67,7 @@ def draw(axes: plt.Axes, records: mdp.Records, partition: Partition) -> None:
 def main() -> None:
     """Draw the same blocks twice, with the paper's boundary and with ours."""
     records = mdp.data.road("gothenburg", n=N, seed=0)
-    problem = mdp.Problem(records, epsilon=10.0, eta=ETA, outputs=100)
+    problem = mdp.Problem(records, epsilon=10.0, eta=ETA, outputs="random:100")
     blocks = make_partition(records, problem.metric, problem.graph, method="metis", n_blocks=BLOCKS)
     figure, both = plt.subplots(1, 2, figsize=(12, 7.1), sharex=True, sharey=True)
     for axes, separator in zip(both, TITLES, strict=True):

@@ -39,10 +39,10 @@ def mechanisms() -> dict[str, mdp.Mechanism]:
     two = mdp.Records([[0.0], [1.0]], kind="vectors", name="two", ids=["left", "right"])
     return {
         "two-sparse": _two(mdp.Problem(two, epsilon=1.0, eta=1.0, outputs=[0, 1], loss="distance")),
-        "dense-grid": mdp.exponential(mdp.Problem(mdp.data.grid(2, 3), epsilon=1.0, eta=1.0, outputs=4)),
+        "dense-grid": mdp.exponential(mdp.Problem(mdp.data.grid(2, 3), epsilon=1.0, eta=1.0, outputs="random:4")),
         "dense-city": mdp.exponential(mdp.Problem(city, epsilon=0.7, eta=5.0, outputs=points, loss="distance")),
         "dense-matrix": mdp.exponential(
-            mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=3, metric=line, loss=line[:, :3])
+            mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs="random:3", metric=line, loss=line[:, :3])
         ),
         "sparse-grid": sparse(grid_problem()),
         "sparse-city": sparse(mdp.Problem(city, epsilon=0.7, eta=5.0, outputs=np.arange(8))),

@@ -26,9 +26,17 @@ if TYPE_CHECKING:
     )
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
-    from metricdp.evaluate import Tracker
+    from metricdp.evaluate import Plan, Tracker, audit, plan
     from metricdp.extras import MetricPrivacy
-    from metricdp.mechanism import Certificate, Mechanism, RandomnessError, SnappedReports, exponential, load
+    from metricdp.mechanism import (
+        Certificate,
+        Mechanism,
+        RandomnessError,
+        SnappedReports,
+        epsilon_for,
+        exponential,
+        load,
+    )
     from metricdp.problem import Problem
     from metricdp.solve import (
         BendersOptions,
@@ -79,6 +87,7 @@ ROOM_OF = {
     "Mechanism": "mechanism",
     "Memoized": "budget",
     "MetricPrivacy": "extras",
+    "Plan": "evaluate",
     "PopulationEstimate": "statistics",
     "Problem": "problem",
     "RandomnessError": "mechanism",
@@ -87,10 +96,13 @@ ROOM_OF = {
     "SnappedReports": "mechanism",
     "Status": "solve",
     "Tracker": "evaluate",
+    "audit": "evaluate",
+    "epsilon_for": "mechanism",
     "estimate": "statistics",
     "exponential": "mechanism",
     "load": "mechanism",
     "memoize": "budget",
+    "plan": "evaluate",
 }
 
 __all__ = [
@@ -114,6 +126,7 @@ __all__ = [
     "MetricDPError",
     "MetricPrivacy",
     "MissingExtraError",
+    "Plan",
     "PopulationEstimate",
     "Problem",
     "RandomnessError",
@@ -124,8 +137,10 @@ __all__ = [
     "Tracker",
     "__version__",
     "apply",
+    "audit",
     "budget",
     "data",
+    "epsilon_for",
     "estimate",
     "evaluate",
     "exponential",
@@ -135,6 +150,7 @@ __all__ = [
     "memoize",
     "metric",
     "partition",
+    "plan",
     "problem",
     "report",
     "solve",

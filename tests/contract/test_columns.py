@@ -36,7 +36,7 @@ def check_agreement(problem, *, gap=1e-3, has_rounds=True, **options):
 @pytest.mark.parametrize(("exponent", "seed"), [(0.1, 1), (0.5, 2), (1.0, 3), (3.0, 1), (10.0, 2)])
 def test_equals_direct(dataset, exponent, seed):
     """Where patches, which are solved exactly, cover the components there is nothing left for columns to do."""
-    problem = small_problem(dataset, seed=seed, n=24, outputs=6, exponent=exponent)
+    problem = small_problem(dataset, seed=seed, n=24, outputs="random:6", exponent=exponent)
     check_agreement(problem, has_rounds=False, options=mdp.ColumnOptions(records_per_patch=8))
 
 
@@ -45,25 +45,25 @@ def test_equals_direct(dataset, exponent, seed):
     ("dataset", "seed", "n", "outputs", "exponent"), [("grid", 9, 14, 2, 0.5), ("gaussian", 6, 24, 6, 0.1)]
 )
 def test_patches_do_not_hold_the_bound_back(dataset, seed, n, outputs, exponent):
-    problem = small_problem(dataset, seed=seed, n=n, outputs=outputs, exponent=exponent)
+    problem = small_problem(dataset, seed=seed, n=n, outputs=f"random:{outputs}", exponent=exponent)
     check_agreement(problem, options=mdp.ColumnOptions(records_per_patch=8, max_rounds=100))
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("exponent", [0.1, 1.0, 10.0])
 def test_without_patches(dataset, exponent):
-    problem = small_problem(dataset, seed=2, n=24, outputs=6, exponent=exponent)
+    problem = small_problem(dataset, seed=2, n=24, outputs="random:6", exponent=exponent)
     check_agreement(problem, options=mdp.ColumnOptions(patches=False))
 
 
 def test_a_purged_pool_still_converges():
     # a pool much smaller than this throws away what it needs again, and may turn in circles
-    problem = small_problem("road", seed=6, n=40, outputs=10, exponent=0.3)
+    problem = small_problem("road", seed=6, n=40, outputs="random:10", exponent=0.3)
     check_agreement(problem, gap=1e-4, options=mdp.ColumnOptions(records_per_patch=5, crowded=2.0))
 
 
 def test_start_from_a_mechanism():
-    problem = small_problem("gaussian", seed=6, n=40, outputs=10, exponent=0.5)
+    problem = small_problem("gaussian", seed=6, n=40, outputs="random:10", exponent=0.5)
     best = mdp.solve(problem, method="direct", gap=1e-6)
     again = mdp.solve(problem, method="columns", gap=1e-3, start=best.mechanism)
     assert again.loss <= best.loss * (1 + 1e-6)
@@ -72,7 +72,7 @@ def test_start_from_a_mechanism():
 
 
 def test_checkpoint_and_resume(tmp_path):
-    problem = small_problem("road", seed=7, n=40, outputs=10, exponent=0.3)
+    problem = small_problem("road", seed=7, n=40, outputs="random:10", exponent=0.3)
     options = {"method": "columns", "checkpoint": tmp_path / "run"}
     few = mdp.ColumnOptions(records_per_patch=5, max_rounds=2)
     first = mdp.solve(problem, gap=1e-6, options=few, **options)
@@ -83,14 +83,14 @@ def test_checkpoint_and_resume(tmp_path):
     assert second.status is mdp.Status.OPTIMAL
     assert [row["round"] for row in rows if row["stage"] == "columns"][:1] in ([2], [])
     assert second.lower_bound >= first.lower_bound
-    other = small_problem("road", seed=8, n=40, outputs=10, exponent=0.3)
+    other = small_problem("road", seed=8, n=40, outputs="random:10", exponent=0.3)
     with pytest.raises(mdp.InputError, match="another problem"):
         mdp.solve(other, resume=True, options=more, **options)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_kernel_mechanism_is_certified_and_bounded(dataset):
-    problem = small_problem(dataset, seed=2, n=30, outputs=8, exponent=5.0)
+    problem = small_problem(dataset, seed=2, n=30, outputs="random:8", exponent=5.0)
     exact = mdp.solve(problem, method="direct", gap=1e-6)
     result = mdp.solve(problem, method="kernel", gap=0.05)
     assert result.mechanism.certificate.privacy.certified
@@ -102,7 +102,7 @@ def test_kernel_mechanism_is_certified_and_bounded(dataset):
 @pytest.mark.parametrize("noise", [1e-3, 1e-1, 1.0])
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_combination_is_never_worse_than_mixing(dataset, noise):
-    problem = small_problem(dataset, seed=9, n=30, outputs=8, exponent=1.0)
+    problem = small_problem(dataset, seed=9, n=30, outputs="random:8", exponent=1.0)
     optimum = mdp.solve(problem, method="direct", gap=1e-6)
     generator = np.random.default_rng(0)
     Z = optimum.mechanism.probabilities * np.exp(noise * generator.standard_normal(problem.costs.shape))
@@ -161,7 +161,7 @@ def test_a_failing_solver_is_not_shown_to_the_user(monkeypatch):
 
     monkeypatch.setattr(ColumnMaster, "solve", fail)
     rows = []
-    problem = small_problem("grid", seed=3, n=24, outputs=6)
+    problem = small_problem("grid", seed=3, n=24, outputs="random:6")
     result = mdp.solve(problem, method="columns", gap=1e-9, listener=rows.append)
     assert result.mechanism.certificate.privacy.certified
     assert result.status in (mdp.Status.LIMIT, mdp.Status.FAILED, mdp.Status.OPTIMAL)

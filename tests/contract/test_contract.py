@@ -202,7 +202,7 @@ def test_many_small_components_end_in_time(method, monkeypatch):
 
     monkeypatch.setattr(solver, "run", counted)
     x = np.repeat(np.arange(40) * 10.0, 2) + np.tile([0.0, 1.0], 40)
-    problem = mdp.Problem(mdp.Records(x[:, None], kind="vectors"), epsilon=1.0, eta=1.0, outputs=5)
+    problem = mdp.Problem(mdp.Records(x[:, None], kind="vectors"), epsilon=1.0, eta=1.0, outputs="random:5")
     result = mdp.solve(problem, method=method, gap=1e-9)
     assert len(begun) == 1
     assert result.status is mdp.Status.LIMIT

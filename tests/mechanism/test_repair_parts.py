@@ -15,7 +15,6 @@ from metricdp.mechanism import repair as repair_function
 from metricdp.mechanism.repair import (
     _alternate,
     _best_closed,
-    _checked,
     _close,
     _Closed,
     _closed_thinly_first,
@@ -29,6 +28,7 @@ from metricdp.mechanism.repair import (
     _score,
     _to_integers,
     _unfit,
+    checked_matrix,
     private_matrix,
 )
 from metricdp.metric import MdpGraph
@@ -58,16 +58,16 @@ THREE_PARTS = graph_of(6, (0, 1, 0.5), (1, 2, 2.0), (3, 4, 1.0))
 
 def test_a_matrix_is_copied_and_its_first_fault_named():
     given = np.array([[1.0, 0.0], [2.0, 3.0]])
-    made = _checked(given, 2)
+    made = checked_matrix(given, 2)
     made[0, 0] = 9.0
     assert given[0, 0] == 1.0
-    assert _checked(np.asfortranarray(given), 2).flags.c_contiguous
+    assert checked_matrix(np.asfortranarray(given), 2).flags.c_contiguous
     given[1] = [-1.0, math.inf]
     with pytest.raises(mdp.InputError, match=r"got -1.0 for record 1 and output 0 \(2 such entries\)"):
-        _checked(given, 2)
+        checked_matrix(given, 2)
     for wrong in (np.ones((3, 2)), np.ones((2, 0)), np.ones(2), np.ones((2, 2, 2))):
         with pytest.raises(mdp.InputError, match="each of the 2 records, got shape"):
-            _checked(wrong, 2)
+            checked_matrix(wrong, 2)
 
 
 def test_rows_are_scaled_to_one():

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from metricdp.budget.charges import Charges
 from metricdp.budget.store import TIMEOUT_SECONDS, check_holder, check_options, is_number, keyed, normal_name
 from metricdp.errors import Faults, InputError, MetricDPError, revealed
-from metricdp.mechanism.guarantee import UNITS
 from metricdp.mechanism.snap import as_points
+from metricdp.metric.units import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -23,6 +23,9 @@ ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 # command is run: the solvers take a second to load, and the help needs none of them.
 COMMANDS = {
     "demo": "Solve the centre of the shipped city, certify the mechanism, and compare it with what is in use today.",
+    "plan": (
+        "Say what a promise means for DATA: epsilon, eta, outputs, memory and time, and how far reports will be off."
+    ),
     "solve": "Find the best mechanism for DATA, certify it, and write it to a file.",
     "verify": (
         "Check a mechanism file exactly; exit 0 only if it is as private as it claims and protects any records."
@@ -38,7 +41,7 @@ COMMANDS = {
     ),
     "report": "Write one HTML page that shows what a mechanism does, with both certificates; it works offline.",
     "audit": (
-        "Sample a deployed pipeline and say whether its reports refute the mechanism's promise; exit 1 if they do."
+        "Say which epsilon a matrix satisfies, exactly, or whether a pipeline's reports refute a promise; exit 1 on no."
     ),
 }
 
@@ -116,5 +119,9 @@ def lost_output(error: OSError) -> MetricDPError:
 
 
 def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _jsonable(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(one) for one in value]
     # infinity is no JSON number
     return str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value

@@ -1,4 +1,4 @@
-"""`metricdp audit`: whether the reports of a deployed pipeline refute its promise."""
+"""`metricdp audit`: what a matrix satisfies, exactly, and whether a pipeline's reports refute its promise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from rich.table import Table
 
 from metricdp.apply.text import Words
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, out, print_json
+from metricdp.cli.problems import EtaOption, MetricOption, OutputsOption, RecordsOption, problem_of_data
+from metricdp.data import read_matrix
 from metricdp.errors import InputError
+from metricdp.evaluate.audit import MatrixAudit
+from metricdp.evaluate.audit import audit as audit_matrix
 from metricdp.evaluate.auditor.auditor import (
     BATCH_SIZE,
     FALSE_ALARM_RATE,
@@ -34,20 +38,42 @@ from metricdp.evaluate.auditor.neighbours import (
 )
 from metricdp.evaluate.auditor.pipelines import command_pipeline, id_pipeline, point_pipeline
 from metricdp.evaluate.auditor.self_test import self_test
+from metricdp.evaluate.problem_of_file import rebuild
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.problem import Problem
 from metricdp.report.tables import print_line
 
 KINDS = ("ids", "points", "words")
 BUILTIN = "builtin:"
+MECHANISM_SUFFIX = ".mdp"
 N_ALONE_BY_COMMAND = 100  # a program is started for each
 
 
 @app.command("audit")
 def audit(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE.mdp]", help="The mechanism whose promise the pipeline should keep.")
+        Path | None,
+        typer.Argument(
+            metavar="[MATRIX | FILE.mdp]",
+            help="A matrix of probabilities (.npy, .csv) or a mechanism, with --problem; or the mechanism whose "
+            "promise the pipeline should keep.",
+        ),
     ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            help="What the matrix is of: a mechanism file, or DATA as for solve with the options below; the exact "
+            "tightest epsilon is printed, and nothing is repaired."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="For --problem: the budget that is claimed; by default that of the file.")
+    ] = None,
+    eta: EtaOption = None,
+    records: RecordsOption = None,
+    outputs: OutputsOption = None,
+    metric: MetricOption = None,
     pipeline: Annotated[
         str | None,
         typer.Option(
@@ -67,20 +93,27 @@ def audit(
         float, typer.Option(help="The chance that a sound pipeline raises an alarm is at most this.")
     ] = FALSE_ALARM_RATE,
     batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH_SIZE,
-    seed: Annotated[int, typer.Option(help="For the choice of pairs.")] = 0,
+    seed: Annotated[int, typer.Option(help="For the choice of pairs, records and outputs.")] = 0,
     shipped: Annotated[
         bool, typer.Option("--self-test", help="Audit the broken and the sound pipelines that ship with metricdp.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Sample a deployed pipeline and say whether its reports refute the mechanism's promise; exit 1 if they do."""
+    """Say which epsilon a matrix satisfies, exactly, or whether a pipeline's reports refute a promise; exit 1 on no."""
     if shipped:
-        if file is not None or pipeline is not None:
-            raise InputError("--self-test audits the shipped pipelines: leave out FILE.mdp and --pipeline")
+        if file is not None or pipeline is not None or problem is not None:
+            raise InputError("--self-test audits the shipped pipelines: leave out FILE.mdp, --pipeline and --problem")
         _self_test(as_json=as_json)
         return
-    if file is None or pipeline is None:
-        raise InputError("give FILE.mdp and --pipeline, or --self-test alone")
+    if file is None or (pipeline is None) == (problem is None):
+        raise InputError("give FILE.mdp and --pipeline, or a matrix and --problem, or --self-test alone")
+    described = {"--epsilon": epsilon, "--eta": eta, "--records": records, "--outputs": outputs, "--metric": metric}
+    if problem is not None:
+        _audit_matrix(file, problem, described, seed=seed, as_json=as_json)
+        return
+    unused = next((option for option, value in described.items() if value is not None), None)
+    if pipeline is None or unused is not None:
+        raise InputError(f"{unused} goes with --problem: leave it out for a pipeline")
     if pairs < 1 or seed < 0:
         raise InputError(f"--pairs must be at least 1 and --seed zero or more, got {pairs} and {seed}")
     kind = _kind(pipeline, inputs, snap_limit)
@@ -103,6 +136,52 @@ def audit(
             print_line(out, line)
     if not found.passed:
         raise typer.Exit(ANSWER_IS_NO)
+
+
+def _audit_matrix(file: Path, source: str, described: dict[str, Any], *, seed: int, as_json: bool) -> None:
+    """Audit a matrix on the problem of a mechanism file or of DATA."""
+    if source.endswith(MECHANISM_SUFFIX):
+        other = next(
+            (option for option, value in described.items() if value is not None and option != "--epsilon"), None
+        )
+        if other is not None:
+            raise InputError(f"{other} goes with DATA: leave it out, {source} holds it")
+        owner = rebuild(source).problem
+        asked = owner if described["--epsilon"] is None else owner.with_epsilon(described["--epsilon"])
+    else:
+        asked = problem_of_data(source, described, seed=seed)
+    matrix = load(file) if file.name.endswith(MECHANISM_SUFFIX) else read_matrix(file)
+    found = audit_matrix(matrix, asked)
+    is_claimed = described["--epsilon"] is not None or source.endswith(MECHANISM_SUFFIX)
+    if as_json:
+        print_json(_matrix_fields(found, asked, is_claimed=is_claimed))
+    else:
+        for line in found.lines() if is_claimed or not found.n_pairs else found.lines()[1:]:
+            print_line(out, line)
+    if not found.n_pairs or (is_claimed and not found.holds):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _matrix_fields(found: MatrixAudit, problem: Problem, *, is_claimed: bool) -> dict[str, Any]:
+    return {
+        "holds": found.holds if is_claimed else None,
+        "epsilon": found.epsilon if found.n_pairs else None,
+        "claimed": found.claimed if is_claimed else None,
+        "worst_pair": found.pair,
+        "worst_output": found.output,
+        "worst_distance": None if found.worst is None else found.worst.distance,
+        "worst_probabilities": found.probabilities,
+        "records": problem.n_records,
+        "outputs": problem.n_outputs,
+        "pairs": found.n_pairs,
+        "components": problem.graph.n_components,
+        "eta": problem.eta,
+        "metric": problem.metric.name,
+        "constraints": found.n_constraints,
+        "violated": found.n_violated if is_claimed else None,
+        "share_violated": found.share_violated if is_claimed else None,
+        "row_sum_error": found.row_sum_error,
+    }
 
 
 def _kind(pipeline: str, inputs: str | None, snap_limit: float | None) -> str:

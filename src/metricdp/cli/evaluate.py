@@ -20,12 +20,13 @@ from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
-from metricdp.evaluate.compare import BASELINES, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
+from metricdp.evaluate.compare import BASELINES, OURS, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
 from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
+from metricdp.mechanism.files import load
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.report.tables import print_line, printable, stored_line
 
@@ -34,7 +35,11 @@ from metricdp.report.tables import print_line, printable, stored_line
 def evaluate_command(
     file: FileArgument,
     against: Annotated[
-        str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or all; or none.")
+        str,
+        typer.Option(
+            help=f"Mechanisms to compare with: {','.join(BASELINES)}; or all; or none. NAME=FILE (.npy, .csv, .mdp) "
+            "among them is a mechanism or a matrix of your own, judged as it is."
+        ),
     ] = ",".join(QUICK_BASELINES),
     loss: Annotated[
         str | None, typer.Option(help="travel | distance | a matrix file, if the file does not hold its loss.")
@@ -57,7 +62,7 @@ def evaluate_command(
     check_targets(
         {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
     )
-    names = _names(against)
+    names, own = _names(against)
     if not time_limit > 0:
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
     if steps is not None and steps < 1:
@@ -68,7 +73,7 @@ def evaluate_command(
     used = utility(mechanism, problem)
     attacks = {"the true prior": attack(mechanism, problem)}
     attacks[f"a wrong prior ({belief_name})"] = attack(mechanism, problem, belief=belief)
-    table = compare(mechanism, problem, names, time_limit=time_limit)
+    table = compare({OURS: mechanism, **own}, problem, names, time_limit=time_limit)
     if per_record is not None:
         write_whole(per_record, _per_record_csv(found, used).encode())
     walks = None if steps is None else trajectory(mechanism, steps)
@@ -84,14 +89,18 @@ def evaluate_command(
         print_line(out, f"each record's expected loss was written to {per_record}")
 
 
-def _names(against: str) -> list[str]:
+def _names(against: str) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of mechanisms to build, and those of one's own with what their files hold."""
     if against in ("all", "none"):
-        return list(BASELINES) if against == "all" else []
-    names = [name.strip() for name in against.split(",")]
+        return list(BASELINES) if against == "all" else [], {}
+    given = [name.strip() for name in against.split(",")]
+    named = (one.partition("=") for one in given if "=" in one)
+    own = {name: file_named("--against", path, "NAME=FILE") for name, _, path in named}
+    names = [name for name in given if "=" not in name]
     unknown = [name for name in names if name not in BASELINES]
     if unknown:
         raise InputError(f"--against does not know {unknown[0]!r}: choose among {', '.join(BASELINES)}, all or none")
-    return names
+    return names, {name: load(path) if path.endswith(".mdp") else read_matrix(path) for name, path in own.items()}
 
 
 def _loss(loss: str | None) -> Any:
@@ -191,6 +200,8 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
         "  remap: the loss after optimal remapping; error, right: of the adversary with the true prior; "
         f"tightest: the least epsilon that holds; certified: at epsilon = {found.problem.epsilon:g}",
     )
+    told = comparison.ours.min_entropy_leakage
+    print_line(out, f"  one report of this mechanism tells {told:.3g} bits (min-entropy leakage)")
     for row in comparison.rows:
         if row.note:
             print_line(out, f"  {row.name}: {row.note}")
@@ -251,6 +262,7 @@ def _fields(
         "distance": None if used.distance_quantiles is None else _by_level(used.distance_quantiles),
         "adversary_metric": None if metric is None else metric.name,
         "adversary": _attack_fields(true),
+        "min_entropy_leakage": comparison.ours.min_entropy_leakage,
         "adversary_with_wrong_prior": {"belief": list(attacks)[1], **_attack_fields(wrong)},
         "stored_weights": table.n_stored if isinstance(table, SparseTable) else None,
         "background_share": background_share(table, problem.records.prior) if isinstance(table, SparseTable) else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +9,27 @@ import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
-from metricdp.data import read_matrix, read_rows
-from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.cli.problems import (
+    EtaOption,
+    FactorOption,
+    MetricOption,
+    OutputsOption,
+    RecordsOption,
+    ReportsOption,
+    WithinOption,
+    epsilon_of,
+    eta_of,
+    outputs_of,
+    whole_seed,
+)
+from metricdp.data import read_matrix
+from metricdp.data.named import chosen, file_named, named
 from metricdp.data.people import column_names
 from metricdp.data.writing import write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.guidance import guidance
 from metricdp.mechanism.files import save
+from metricdp.metric import as_metric
 from metricdp.partition import PARTITIONERS
 from metricdp.problem import Problem
 from metricdp.report.tables import ProgressLine, print_line, print_result
@@ -29,21 +42,19 @@ def solve_command(
     source: Annotated[
         str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
     ],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget per unit of distance (per km for places).")],
-    eta: Annotated[float | None, typer.Option(help="Records within this distance are neighbours.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
-    records: Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")] = None,
-    outputs: Annotated[
-        str | None, typer.Option(help="How many outputs to draw, or a file of rows; by default every record is one.")
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget per unit of distance (per km for places).")
     ] = None,
+    within: WithinOption = None,
+    factor: FactorOption = None,
+    reports: ReportsOption = None,
+    eta: EtaOption = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
+    records: RecordsOption = None,
+    outputs: OutputsOption = None,
     loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
     prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="haversine | euclidean | manhattan | street; by default haversine for places, else euclidean."
-        ),
-    ] = None,
+    metric: MetricOption = None,
     streets: Annotated[
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
     ] = None,
@@ -94,7 +105,7 @@ def solve_command(
             "--streets": streets,
         },
     )
-    seed = _whole(seed)
+    seed = whole_seed(seed)
     options = _method_options(
         method,
         benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
@@ -108,9 +119,9 @@ def solve_command(
         chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
     problem = Problem(
         chosen_records,
-        epsilon=epsilon,
-        eta=_eta(eta, source),
-        outputs=_outputs(outputs),
+        epsilon=epsilon_of(epsilon, within, factor, reports, metric=as_metric(metric, chosen_records).name),
+        eta=eta_of(eta, source),
+        outputs=outputs_of(outputs),
         loss=_loss(loss),
         metric=metric,
         seed=seed,
@@ -177,19 +188,6 @@ def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
     }
 
 
-def _whole(seed: int) -> int:
-    if seed < 0:
-        raise InputError(f"--seed must be zero or more, got {seed}")
-    return seed
-
-
-def _eta(given: float | None, source: str) -> float:
-    reach = default_eta(source) if given is None else given
-    if reach is None:
-        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
-    return reach
-
-
 def _cluster(address: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> Cluster | None:
     if address is None:
         if (ca, cert, key) != (None, None, None):
@@ -221,14 +219,6 @@ def _method_options(
         raise InputError(f"unknown preset {preset!r}: choose best or textbook")
     make = BendersOptions.textbook if preset == "textbook" else BendersOptions
     return make(partition=benders["--partition"] or "k-m-dv", n_blocks=benders["--blocks"], seed=seed)
-
-
-def _outputs(choice: str | None) -> Any:
-    if choice is None:
-        return None
-    if re.fullmatch(r"[+-]?\d+", choice):
-        return int(choice)
-    return read_rows(file_named("--outputs", choice, "a whole number"))
 
 
 def _weights(prior: str, n: int) -> Any:

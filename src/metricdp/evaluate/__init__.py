@@ -1,13 +1,17 @@
 """Evaluation: what a mechanism costs, what an adversary learns, and how it compares."""
 
 from metricdp.evaluate.adversary import Attack, attack, posterior, wrong_prior
+from metricdp.evaluate.audit import MatrixAudit, audit
 from metricdp.evaluate.compare import BASELINES, Comparison, Row, compare
 from metricdp.evaluate.const_opt import const_opt
 from metricdp.evaluate.estimates import Estimate, estimate
 from metricdp.evaluate.guidance import guidance
+from metricdp.evaluate.leakage import Leakage, Vulnerability, gain_within, leakage
+from metricdp.evaluate.plan import Plan, plan
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.evaluate.remap import best_outputs, remap
 from metricdp.evaluate.spanner import spanner, spanner_mechanism
+from metricdp.evaluate.sweep import Point, Sweep, sweep
 from metricdp.evaluate.tracker import Tracker, Trajectory, trajectory
 from metricdp.evaluate.utility import Utility, utility, weighted_quantiles
 
@@ -16,22 +20,33 @@ __all__ = [
     "Attack",
     "Comparison",
     "Estimate",
+    "Leakage",
+    "MatrixAudit",
+    "Plan",
+    "Point",
     "Rebuilt",
     "Row",
+    "Sweep",
     "Tracker",
     "Trajectory",
     "Utility",
+    "Vulnerability",
     "attack",
+    "audit",
     "best_outputs",
     "compare",
     "const_opt",
     "estimate",
+    "gain_within",
     "guidance",
+    "leakage",
+    "plan",
     "posterior",
     "rebuild",
     "remap",
     "spanner",
     "spanner_mechanism",
+    "sweep",
     "trajectory",
     "utility",
     "weighted_quantiles",

@@ -14,16 +14,20 @@ import numpy as np
 
 from metricdp.errors import InputError
 from metricdp.evaluate.guessing import best_guesses_in, costs_in, most_likely, output_chances
+from metricdp.evaluate.matrices import as_probabilities
 from metricdp.evaluate.problem_of_file import StoredMetric
+from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.distances import CoordinateMetric, Metric
 from metricdp.metric.space import Space
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
+    from metricdp.evaluate.matrices import AnyMechanism
     from metricdp.mechanism.choice import Choice
-    from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
 ENTRIES_AT_ONCE = 4_000_000  # of the distances among records
@@ -70,18 +74,26 @@ def posterior(mechanism: Mechanism, belief: ArrayLike | None = None, *, outputs:
     return np.where(total > 0, joint / np.where(total > 0, total, 1.0), prior[:, None])
 
 
-def attack(mechanism: Mechanism, problem: Problem, *, belief: ArrayLike | None = None) -> Attack:
-    """Return the success of the optimal adversary with the prior ``belief``, by default the true prior."""
+def attack(mechanism: AnyMechanism, problem: Problem, *, belief: ArrayLike | None = None) -> Attack:
+    """Return the success of the optimal adversary with the prior ``belief``, by default the true prior.
+
+    ``mechanism`` is a mechanism, or anybody's matrix of probabilities.
+    """
     return attack_all([mechanism], problem, belief=belief)[0]
 
 
-def attack_all(mechanisms: list[Mechanism], problem: Problem, *, belief: ArrayLike | None = None) -> list[Attack]:
+def attack_all(
+    mechanisms: Sequence[AnyMechanism], problem: Problem, *, belief: ArrayLike | None = None
+) -> list[Attack]:
     """Attack several mechanisms of one problem; the distances among records are computed only once for dense ones."""
     true = problem.records.prior
     believed = checked_belief(belief, true)
-    dense = iter(_attack_dense([m.probabilities for m in mechanisms if not m.is_sparse], problem, true, believed))
+    tables = [as_probabilities(m, problem) for m in mechanisms if not (isinstance(m, Mechanism) and m.is_sparse)]
+    dense = iter(_attack_dense(tables, problem, true, believed))
     return [
-        _attack_sparse(m, m.table, problem, believed) if isinstance(m.table, SparseTable) else next(dense)
+        _attack_sparse(m, m.table, problem, believed)
+        if isinstance(m, Mechanism) and isinstance(m.table, SparseTable)
+        else next(dense)
         for m in mechanisms
     ]
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metricdp.data.frame import data_frame
 from metricdp.errors import InputError, MetricDPError, SolverError
 from metricdp.evaluate.adversary import attack_all
+from metricdp.evaluate.audit import audit
 from metricdp.evaluate.const_opt import const_opt
 from metricdp.evaluate.estimates import Estimate, estimate
+from metricdp.evaluate.matrices import as_probabilities
 from metricdp.evaluate.plane_noise import remapped_noise, snapped_noise
-from metricdp.evaluate.remap import remap
+from metricdp.evaluate.remap import remap, remapped_matrix
 from metricdp.evaluate.spanner import spanner_mechanism
+from metricdp.evaluate.utility import matrix_loss
 from metricdp.mechanism.baselines import certified_as_it_is, decay_logarithms, planar_laplace, uniform
 from metricdp.mechanism.mechanism import Mechanism, table_loss
 from metricdp.problem.loss import distance_loss
@@ -21,6 +27,7 @@ from metricdp.solve.solve import solve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from metricdp.evaluate.matrices import AnyMechanism
     from metricdp.problem.problem import Problem
 
 OURS = "this mechanism"
@@ -36,7 +43,8 @@ class Row:
     """One mechanism of the table.
 
     ``certified`` says whether the exact check passes at the problem's epsilon; ``tightest_epsilon`` is the least budget
-    that holds. ``adversary_error`` and ``adversary_right`` are those of the adversary who knows the true prior.
+    that holds. ``adversary_error`` and ``adversary_right`` are those of the adversary who knows the true prior;
+    ``min_entropy_leakage`` is by how many bits a report helps to be right.
     """
 
     name: str
@@ -47,6 +55,7 @@ class Row:
     tightest_epsilon: float
     certified: bool
     note: str = ""
+    min_entropy_leakage: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,9 +77,13 @@ class Comparison:
         limit = self.ours.loss * (1.0 - TIE_TOLERANCE)
         return tuple(r for r in self.rows[1:] if r.certified and min(r.loss, r.loss_after_remap) < limit)
 
+    def to_pandas(self) -> Any:
+        """Return the rows as a DataFrame, indexed by name."""
+        return data_frame([vars(row) for row in self.rows]).set_index("name")
+
 
 def compare(
-    mechanism: Mechanism,
+    mechanism: AnyMechanism | Mapping[str, AnyMechanism],
     problem: Problem,
     against: Sequence[str] = (),
     *,
@@ -78,35 +91,88 @@ def compare(
 ) -> Comparison:
     """Build the mechanisms named in ``against`` on ``problem``, certify them, and put them beside ``mechanism``.
 
-    ``time_limit`` is in seconds for each that needs a linear program. Of problems that are too large for dense tables,
-    expected losses of the simple mechanisms are estimated from a sample, and the others are left out.
+    Parameters
+    ----------
+    mechanism
+        A mechanism, anybody's matrix of probabilities, or several of them by name: ``{"mine": Z, "theirs": other}``.
+        The others are compared with the first. A matrix is judged as it is: the exact audit says whether it is
+        certified at the problem's epsilon.
+    against
+        Names of mechanisms to build.
+    time_limit
+        Seconds for each that needs a linear program.
+
+    Of problems that are too large for dense tables, expected losses of the simple mechanisms are estimated from a
+    sample, and the others are left out.
     """
     check_names(against)
-    entries, unavailable, estimates = [(OURS, mechanism, "")], {}, []
+    given = dict(mechanism) if isinstance(mechanism, Mapping) else {OURS: mechanism}
+    if not given:
+        raise InputError("there is nothing to compare: give a mechanism, or several by name")
+    double = next((name for name in against if name in given), None)
+    if double is not None:
+        raise InputError(f"the name {double!r} is that of a mechanism to build: give yours another name")
+    entries = [_judged(name, one, problem) for name, one in given.items()]
+    unavailable, estimates = {}, []
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in dict.fromkeys(against):
         try:
             if is_large and name not in ANY_SIZE:
                 estimates.append(estimate(name, problem))
             else:
-                entries.append((name, *BASELINES[name](problem, time_limit)))
+                entries.append(_of_mechanism(name, *BASELINES[name](problem, time_limit), problem))
         except MetricDPError as error:
             unavailable[name] = str(error)
-    attacks = attack_all([made for _, made, _ in entries], problem)
+    attacks = attack_all([one.mechanism for one in entries], problem)
     rows = tuple(
         Row(
-            name,
-            table_loss(made.table, problem),
-            table_loss(remap(made, problem).table, problem),
+            one.name,
+            one.loss,
+            one.loss_after_remap,
             attack.error,
             attack.right,
-            made.certificate.privacy.tightest_epsilon,
-            made.epsilon <= problem.epsilon,
-            note,
+            one.tightest_epsilon,
+            one.certified,
+            one.note,
+            math.log2(attack.right / attack.blind_right),
         )
-        for (name, made, note), attack in zip(entries, attacks, strict=True)
+        for one, attack in zip(entries, attacks, strict=True)
     )
     return Comparison(rows, unavailable, tuple(estimates))
+
+
+class _Entry(NamedTuple):
+    """One mechanism to compare, and all but the adversary's success."""
+
+    name: str
+    mechanism: AnyMechanism
+    loss: float
+    loss_after_remap: float
+    tightest_epsilon: float
+    certified: bool
+    note: str
+
+
+def _judged(name: str, given: AnyMechanism, problem: Problem) -> _Entry:
+    """Return a mechanism or a matrix of somebody's with its losses and what it satisfies."""
+    if isinstance(given, Mechanism):
+        return _of_mechanism(name, given, "", problem)
+    Z, found = as_probabilities(given, problem), audit(given, problem)
+    note = "a matrix as it is" if found.holds else f"{100 * found.share_violated:.3g} % of its constraints are violated"
+    remapped = matrix_loss(remapped_matrix(Z, problem), problem)
+    return _Entry(name, Z, matrix_loss(Z, problem), remapped, found.epsilon, found.holds, note)
+
+
+def _of_mechanism(name: str, made: Mechanism, note: str, problem: Problem) -> _Entry:
+    return _Entry(
+        name,
+        made,
+        table_loss(made.table, problem),
+        table_loss(remap(made, problem).table, problem),
+        made.certificate.privacy.tightest_epsilon,
+        made.epsilon <= problem.epsilon,
+        note,
+    )
 
 
 def check_names(names: Sequence[str]) -> None:

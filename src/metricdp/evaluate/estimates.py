@@ -41,18 +41,21 @@ class Estimate:
     note: str
 
 
-def estimate(name: str, problem: Problem) -> Estimate:
-    """Return the expected loss of the mechanism called ``name``; an error if only its table would tell."""
+def estimate(name: str, problem: Problem, *, effort: float = 1.0) -> Estimate:
+    """Return the expected loss of the mechanism called ``name``; an error if only its table would tell.
+
+    ``effort`` is the share of the usual sample that is drawn.
+    """
     if name not in ESTIMATES:
         raise InputError(
             f"its table of {problem.n_records} records and {problem.n_outputs} outputs is too large to be made here"
         )
-    losses, note = ESTIMATES[name](problem)
+    losses, note = ESTIMATES[name](problem, effort)
     return Estimate(name, float(losses.mean()), float(losses.std(ddof=1) / math.sqrt(len(losses))), note)
 
 
-def _exponential(problem: Problem) -> tuple[NDArray[np.float64], str]:
-    rows = _drawn(problem, SAMPLED_ROWS)
+def _exponential(problem: Problem, effort: float) -> tuple[NDArray[np.float64], str]:
+    rows = _drawn(problem, _n(SAMPLED_ROWS, effort))
     distances = output_distances(problem)
     if distances is None:
         raise InputError(f"distances to the outputs are not known for the metric {problem.metric.name!r}")
@@ -62,14 +65,14 @@ def _exponential(problem: Problem) -> tuple[NDArray[np.float64], str]:
     return losses, f"guarantees epsilon; {len(rows)} rows drawn by the prior"
 
 
-def _snapped(problem: Problem) -> tuple[NDArray[np.float64], str]:
-    rows, points = _noisy(problem, SAMPLED_POINTS)
+def _snapped(problem: Problem, effort: float) -> tuple[NDArray[np.float64], str]:
+    rows, points = _noisy(problem, _n(SAMPLED_POINTS, effort))
     _, to = _tree(problem, problem.outputs.coordinates).query(_flat(problem, points))
     return _losses(problem).between(rows, to.astype(np.int64)), f"guarantees epsilon; {len(rows):,} noisy points"
 
 
-def _remapped(problem: Problem) -> tuple[NDArray[np.float64], str]:
-    rows, points = _noisy(problem, REMAPPED_POINTS)
+def _remapped(problem: Problem, effort: float) -> tuple[NDArray[np.float64], str]:
+    rows, points = _noisy(problem, _n(REMAPPED_POINTS, effort))
     space, flat = _losses(problem), _flat(problem, points)
     nearest = min(NEAREST_OUTPUTS, problem.n_outputs)
     _, outputs = _tree(problem, problem.outputs.coordinates).query(flat, k=nearest)
@@ -83,6 +86,10 @@ def _remapped(problem: Problem) -> tuple[NDArray[np.float64], str]:
         best[at] = candidates[space.part(near, candidates).flipped.sums(weights).argmin()]
     note = f"guarantees epsilon; {len(rows):,} noisy points, each with the best of its {nearest} nearest outputs"
     return space.between(rows, best), note
+
+
+def _n(usual: int, effort: float) -> int:
+    return max(2, round(usual * effort))
 
 
 def _drawn(problem: Problem, n: int) -> NDArray[np.int64]:
@@ -129,7 +136,7 @@ def _reach(problem: Problem) -> float:
     return REACH / problem.epsilon / unit
 
 
-ESTIMATES: dict[str, Callable[[Problem], tuple[NDArray[np.float64], str]]] = {
+ESTIMATES: dict[str, Callable[[Problem, float], tuple[NDArray[np.float64], str]]] = {
     "exponential": _exponential,
     "planar-laplace-snapped": _snapped,
     "planar-laplace-remapped": _remapped,

@@ -67,3 +67,11 @@ def remap(mechanism: Mechanism, problem: Problem) -> Mechanism:
         return mechanism
     table = merged(mechanism.table, outputs)
     return mechanism.with_table(table, solver=f"{mechanism.solver}, remapped")
+
+
+def remapped_matrix(Z: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:
+    """Return anybody's matrix with its reports remapped by the prior: columns are added up, in floats."""
+    outputs = _cheapest(Z.T @ problem.costs, np.arange(Z.shape[1]))
+    added = np.zeros_like(Z)
+    np.add.at(added.T, outputs, Z.T)
+    return added

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.errors import InputError
+from metricdp.evaluate.matrices import as_probabilities
 from metricdp.evaluate.problem_of_file import StoredMetric
 from metricdp.evaluate.spread import spread_by_blocks, spread_in_space
 from metricdp.mechanism.expected import record_losses, table_loss
+from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.loss_space import space_of
 from metricdp.problem.losses import DistanceLosses, distance_losses
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.evaluate.matrices import AnyMechanism
     from metricdp.problem.losses import Losses
     from metricdp.problem.problem import Problem
 
@@ -49,8 +51,10 @@ class Utility:
     distance_quantiles: dict[float, float] | None
 
 
-def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] = QUANTILE_LEVELS) -> Utility:
-    """Return the cost of ``mechanism`` on ``problem``."""
+def utility(mechanism: AnyMechanism, problem: Problem, *, levels: Sequence[float] = QUANTILE_LEVELS) -> Utility:
+    """Return the cost of ``mechanism``, or of anybody's matrix, on ``problem``."""
+    if not isinstance(mechanism, Mechanism):
+        return _matrix_utility(as_probabilities(mechanism, problem), problem, levels)
     prior, table = problem.records.prior, mechanism.table
     mean, quantiles = None, None
     per_record = record_losses(table, problem.losses)
@@ -61,10 +65,29 @@ def utility(mechanism: Mechanism, problem: Problem, *, levels: Sequence[float] =
         spread = spread_by_blocks(mechanism, distances) if space is None else spread_in_space(table, space, prior)
         quantiles = spread.quantiles(levels)
     elif distances is not None:
-        weights = prior[:, None] * mechanism.probabilities
-        mean = math.fsum((weights * distances.whole()).sum(axis=1))
-        quantiles = weighted_quantiles(distances.whole(), weights, levels)
+        mean, quantiles = _spread(prior[:, None] * mechanism.probabilities, distances, levels)
     return Utility(table_loss(table, problem), per_record, mean, quantiles)
+
+
+def _matrix_utility(Z: NDArray[np.float64], problem: Problem, levels: Sequence[float]) -> Utility:
+    distances = output_distances(problem)
+    mean, quantiles = None, None
+    if distances is not None:
+        mean, quantiles = _spread(problem.records.prior[:, None] * Z, distances, levels)
+    return Utility(matrix_loss(Z, problem), (problem.loss * Z).sum(axis=1), mean, quantiles)
+
+
+def matrix_loss(Z: NDArray[np.float64], problem: Problem) -> float:
+    """Return the expected loss of a float matrix, rounded up as that of a table is."""
+    return math.fsum((problem.costs * Z).ravel()) * (1.0 + 2.0**-50)
+
+
+def _spread(
+    weights: NDArray[np.float64], distances: Losses, levels: Sequence[float]
+) -> tuple[float, dict[float, float]]:
+    """Return mean and quantiles of the distance to the report."""
+    mean = math.fsum((weights * distances.whole()).sum(axis=1))
+    return mean, weighted_quantiles(distances.whole(), weights, levels)
 
 
 def output_distances(problem: Problem) -> Losses | None:

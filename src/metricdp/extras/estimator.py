@@ -65,7 +65,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         Records within this distance are neighbours. By default the least that joins all records, so that every pair is
         protected at its path distance.
     outputs
-        How many of the records can be reported, drawn with ``seed``; all if there are fewer, and by default.
+        How many of the records can be reported, well spread; all if there are fewer, and by default.
     kind
         ``"vectors"``, or ``"places"`` for columns of latitude and longitude in degrees. By default what the ``metric``
         measures, or vectors; but two columns that could be degrees are refused unless the kind is given.
@@ -81,7 +81,7 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         As in `solve`. If the gap is not reached within ``time_limit`` seconds, the best mechanism so far is kept, as
         private as any, and a ConvergenceWarning says how far from optimal it can be.
     seed
-        For drawing outputs; it does not affect the reports.
+        For drawing the destinations of the loss ``travel``; it does not affect the reports.
     mechanism
         A mechanism, or the path of its file, to be used in place of finding one: `fit` then only checks the columns,
         and the options above except ``snap_limit`` are not used.

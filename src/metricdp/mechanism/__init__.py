@@ -5,6 +5,7 @@ from metricdp.mechanism.certificate import Certificate, Optimality
 from metricdp.mechanism.certify import PrivacyCheck, check_privacy
 from metricdp.mechanism.files import load, save
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.promise import Promise, epsilon_for
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import RandomnessError
 from metricdp.mechanism.snap import SnappedReports
@@ -15,10 +16,12 @@ __all__ = [
     "Mechanism",
     "Optimality",
     "PrivacyCheck",
+    "Promise",
     "RandomnessError",
     "SnappedReports",
     "SparseTable",
     "check_privacy",
+    "epsilon_for",
     "exponential",
     "load",
     "repair",

@@ -15,6 +15,7 @@ from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
 from metricdp.mechanism.points import PointGuarantee
 from metricdp.mechanism.scope import can_be_recomputed
+from metricdp.metric.units import unit_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.graph import MdpGraph
 
-UNITS = {"haversine": "km", "street": "km"}
 NOT_PROTECTED = "NOT PROTECTED"  # the start of lines about what the promise leaves out
 SUM_ROUNDING = 2.0**-52  # relative; the error of one float addition along a path
 
@@ -58,7 +58,7 @@ class Guarantee:
     @property
     def unit(self) -> str:
         """The unit of distances: ``"km"``, or ``"unit of distance"`` where the metric has no unit of its own."""
-        return UNITS.get(self.metric, "unit of distance")
+        return unit_of(self.metric) or "unit of distance"
 
     @property
     def is_recomputed(self) -> bool:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metricdp.data.frame import data_frame
 from metricdp.data.frozen import frozen
 from metricdp.data.records import Records
 from metricdp.errors import CertificationError, Faults, InputError, revealed
+from metricdp.mechanism.as_given import Moved, moved, rounded_table
 from metricdp.mechanism.blocks import BLOCK_BYTES, probabilities_of, row_blocks, weights_of
 from metricdp.mechanism.certificate import Certificate, Optimality, relative_gap
 from metricdp.mechanism.certify import check_privacy
 from metricdp.mechanism.exact import TOTAL_BITS, PrivacyCheck
 from metricdp.mechanism.expected import table_loss
 from metricdp.mechanism.guarantee import Guarantee
-from metricdp.mechanism.merge import best_targets, kept_losses, kept_outputs, mean_loss, merged, targets_of
-from metricdp.mechanism.repair import repair
+from metricdp.mechanism.merge import after_merging, best_targets, mean_loss, targets_of
+from metricdp.mechanism.repair import repair as repaired
 from metricdp.mechanism.sample import cumulative, draw
 from metricdp.mechanism.sample_sparse import SparseSteps, draw_sparse, sparse_steps
 from metricdp.mechanism.scope import is_known, scope_fault
@@ -59,6 +61,8 @@ class Mechanism:
     losses, loss_name
         The cost of each output for each record, and its name: kept so that the mechanism can be evaluated from its file
         by the loss that it was made for. Privacy needs neither.
+    moved
+        How far repair moved the rows of the matrix that it was made of, where it was made of one; not kept in files.
     """
 
     table: NDArray[np.uint64] | SparseTable
@@ -72,6 +76,7 @@ class Mechanism:
     solver: str = ""
     losses: Losses | None = None
     loss_name: str = "given"
+    moved: Moved | None = None
     certificate: Certificate = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +107,9 @@ class Mechanism:
         """Run the exact check again; raise if the table does not pass it."""
         check = check_privacy(self.table, self.graph.pairs, self.graph.distances, self.epsilon)
         if not check.certified:
-            raise CertificationError(f"the table is not {self.epsilon:g}-mDP: {check.fault}")
+            tightest = check.tightest_epsilon
+            least = f"; the least epsilon that holds is {tightest:.17g}" if math.isfinite(tightest) else ""
+            raise CertificationError(f"the table is not {self.epsilon:g}-mDP: {check.fault}{least}")
         return check
 
     @property
@@ -113,7 +120,7 @@ class Mechanism:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the constructor, which certifies again."""
         parts = (self.table, self.records, self.outputs, self.graph, self.epsilon, self.eta, self.metric)
-        return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name)
+        return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name, self.moved)
 
     def _check_kinds(self) -> None:
         """Refuse look-alikes of the library's own objects: their attributes need not match their contents."""
@@ -160,6 +167,7 @@ class Mechanism:
         epsilon: float | None = None,
         optimality: Optimality | None = None,
         solver: str = "",
+        moved: Moved | None = None,
     ) -> Mechanism:
         """Certify an integer table as a mechanism of ``problem``, at its budget or at another ``epsilon``."""
         return cls._made(
@@ -175,33 +183,23 @@ class Mechanism:
             solver=solver,
             losses=problem.losses,
             loss_name=problem.loss_name,
+            moved=moved,
         )
 
     @classmethod
-    def _made(cls, *, is_scope_known: bool, **fields: Any) -> Mechanism:
+    def _made(cls, *, is_scope_known: bool, **values: Any) -> Mechanism:
         """Certify without counting the pairs again: only for pairs that this library has made or counted itself."""
         made = object.__new__(cls)
-        for name, value in fields.items():
+        for name, value in values.items():
             object.__setattr__(made, name, value)
         made._certify(is_scope_known=is_scope_known)
         return made
 
-    def with_table(self, table: NDArray[np.uint64] | SparseTable, *, solver: str) -> Mechanism:
-        """Certify another table over the same records, outputs and pairs, at the same budget."""
-        return self._made(
-            is_scope_known=True,
-            table=table,
-            records=self.records,
-            outputs=self.outputs,
-            graph=self.graph,
-            epsilon=self.epsilon,
-            eta=self.eta,
-            metric=self.metric,
-            optimality=None,
-            solver=solver,
-            losses=self.losses,
-            loss_name=self.loss_name,
-        )
+    def with_table(self, table: NDArray[np.uint64] | SparseTable, *, solver: str, **changed: Any) -> Mechanism:
+        """Certify another table over the same records and pairs, at the same budget; ``changed`` are other fields."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        new = {"table": table, "solver": solver, "optimality": None, "moved": None, **changed}
+        return self._made(is_scope_known=True, **(own | new))
 
     def merge(self, into: Mapping[Any, Any]) -> Mechanism:
         """Return the mechanism that reports ``into[k]`` in place of each output k of ``into``, certified again.
@@ -217,7 +215,7 @@ class Mechanism:
         >>> made.outputs.ids(made.records), made.certificate.privacy.certified
         (('r00c00', 'r00c01'), True)
         """
-        return self._merged(targets_of(self, into))
+        return after_merging(self, targets_of(self, into))
 
     def without(self, outputs: Any) -> Mechanism:
         """Return the mechanism without some outputs, each replaced by the best of those that stay, as `merge` does.
@@ -225,25 +223,8 @@ class Mechanism:
         The best has the least expected loss by the prior, given that the removed one was drawn. The rows are never
         scaled to 1 again, which would break the promise.
         """
-        return self._merged(best_targets(self, [outputs] if isinstance(outputs, (str, int)) else list(outputs)))
-
-    def _merged(self, to: NDArray[np.int64]) -> Mechanism:
-        stays = np.flatnonzero(to == np.arange(len(to)))
-        outputs = kept_outputs(self.outputs, stays)
-        return self._made(
-            is_scope_known=True,
-            table=merged(self.table, np.searchsorted(stays, to), len(stays)),
-            records=self.records,
-            outputs=outputs,
-            graph=self.graph,
-            epsilon=self.epsilon,
-            eta=self.eta,
-            metric=self.metric,
-            optimality=None,
-            solver=f"{self.solver}, merged",
-            losses=kept_losses(self.losses, outputs, stays),
-            loss_name=self.loss_name,
-        )
+        named = [outputs] if isinstance(outputs, (str, int)) else list(outputs)
+        return after_merging(self, best_targets(self, named))
 
     @cached_property
     def loss(self) -> float | None:
@@ -252,13 +233,27 @@ class Mechanism:
 
     @classmethod
     def from_matrix(
-        cls, problem: Problem, Z: NDArray[np.float64], *, lower_bound: float | None = None, solver: str = ""
+        cls,
+        problem: Problem,
+        Z: NDArray[np.float64],
+        *,
+        lower_bound: float | None = None,
+        solver: str = "",
+        repair: bool = True,
     ) -> Mechanism:
-        """Repair a float matrix into an exactly private mechanism of ``problem``."""
-        table = repair(Z, problem.graph, problem.epsilon, costs=problem.costs)
+        """Make an exactly private mechanism of ``problem`` from a float matrix.
+
+        The matrix is repaired, and ``mechanism.moved`` says how far that moved its rows. With ``repair=False`` it is
+        only rounded to whole numbers, and an error is raised if that does not pass the exact check.
+        """
+        if repair:
+            table = repaired(Z, problem.graph, problem.epsilon, costs=problem.costs)
+        else:
+            table = rounded_table(Z, problem.n_records)
         loss = table_loss(table, problem)
         optimality = None if lower_bound is None else Optimality(loss, min(lower_bound, loss))
-        return cls.of(problem, table, optimality=optimality, solver=solver)
+        away = moved(Z, table, problem.records.prior)
+        return cls.of(problem, table, optimality=optimality, solver=solver, moved=away)
 
     def __repr__(self) -> str:
         gap = f", within {100 * self.optimality.gap:.2g} % of optimal" if self.optimality else ""
@@ -300,6 +295,14 @@ class Mechanism:
     def probabilities(self) -> NDArray[np.float64]:
         """The table as floats, rounded, if that fits into memory: for display, not for sampling."""
         return probabilities_of(self.table)
+
+    def to_numpy(self) -> NDArray[np.float64]:
+        """Return all probabilities as an array of its own, shape (N, K), rounded: for evaluation, not for sampling."""
+        return np.array(self.probabilities)
+
+    def to_pandas(self) -> Any:
+        """Return all probabilities as a DataFrame: a row for each record's id, a column for each output's."""
+        return data_frame(self.to_numpy(), index=self.records.ids, columns=self.outputs.ids(self.records))
 
     @property
     def dense_table(self) -> NDArray[np.uint64]:

@@ -150,3 +150,15 @@ def mean_loss(mechanism: Mechanism) -> float | None:
     each = record_losses(mechanism.table, mechanism.losses)
     # each is a sum of terms of at least 0 in blocks: fewer than 1,000 roundings
     return math.fsum(each * mechanism.records.prior) * (1.0 + 2.0**-42)
+
+
+def after_merging(mechanism: Mechanism, to: NDArray[np.int64]) -> Mechanism:
+    """Return the mechanism whose output k is reported as ``to[k]``, certified again."""
+    stays = np.flatnonzero(to == np.arange(len(to)))
+    outputs = kept_outputs(mechanism.outputs, stays)
+    return mechanism.with_table(
+        merged(mechanism.table, np.searchsorted(stays, to), len(stays)),
+        solver=f"{mechanism.solver}, merged",
+        outputs=outputs,
+        losses=kept_losses(mechanism.losses, outputs, stays),
+    )

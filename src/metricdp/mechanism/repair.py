@@ -130,7 +130,7 @@ def _best_closed(
     is_due: Callable[[], bool],
     is_over: Callable[[], bool],
 ) -> _Closed:
-    start = _floored(_normalised(_checked(Z, graph.n), costs), graph)
+    start = _floored(_normalised(checked_matrix(Z, graph.n), costs), graph)
     if graph.n_pairs * start.shape[1] > THIN_GRAPH_FROM and tolerance > 0.0 and not is_near:
         return _closed_thinly_first(
             start, graph, epsilon, costs=costs, tolerance=tolerance, is_due=is_due, is_over=is_over
@@ -144,7 +144,8 @@ def _best_closed(
     return best
 
 
-def _checked(Z: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def checked_matrix(Z: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return a copy of a finite, non-negative matrix with ``n`` rows; refuse anything else."""
     matrix = np.array(Z, dtype=np.float64, order="C")
     if matrix.ndim != 2 or len(matrix) != n or matrix.shape[1] == 0:
         raise InputError(f"a mechanism's matrix needs one row for each of the {n} records, got shape {matrix.shape}")

@@ -277,6 +277,11 @@ def _sampled(records: Records, metric: Metric) -> NDArray[np.float64]:
     return np.sort(distances.ravel())
 
 
+def pairs_within(records: Records, metric: Metric, eta: float) -> float:
+    """Return about how many pairs are within ``eta``, from a sample of records."""
+    return _pairs(_sampled(records, metric), records.n, eta)
+
+
 def _pairs(distances: NDArray[np.float64], n: int, eta: float) -> float:
     """Estimate the number of pairs within ``eta``."""
     return n * n / len(distances) * float(np.searchsorted(distances, eta, side="right")) / 2.0

@@ -9,11 +9,15 @@ import numpy as np
 
 from metricdp.data.frozen import FrozenArrays, frozen, refuse_masked
 from metricdp.errors import InputError
+from metricdp.problem.spread import spread_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Records
+    from metricdp.metric.distances import Metric
+
+SPREAD, RANDOM = "spread", "random"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +52,25 @@ class Outputs(FrozenArrays):
         return tuple(records.ids[row] for row in self.rows)
 
     @classmethod
-    def of(cls, outputs: int | ArrayLike | None, records: Records, *, seed: int) -> Outputs:
-        """Make outputs from a count (drawn among the records with ``seed``), row numbers, or points.
+    def of(
+        cls, outputs: int | str | ArrayLike | None, records: Records, *, seed: int, metric: Metric | None = None
+    ) -> Outputs:
+        """Make outputs from a count, ``"spread:K"``, ``"random:K"``, row numbers, or points.
 
-        One-dimensional whole numbers are rows; a table with the records' number of columns is points. By default
-        every record is an output.
+        ``spread``, and a plain count, take records that are well spread, as ``metric`` measures; ``random`` draws them
+        with ``seed``. One-dimensional whole numbers are rows; a table with the records' number of columns is points. By
+        default every record is an output.
         """
         if outputs is None:
             return cls(records.coordinates, np.arange(records.n))
         if isinstance(outputs, (int, np.integer)) and not isinstance(outputs, bool):
-            return cls._drawn(int(outputs), records, seed)
+            outputs = f"{SPREAD}:{_count(int(outputs), records)}"
+        if isinstance(outputs, str):
+            how, count = _asked(outputs, records)
+            if how == RANDOM:
+                return cls._drawn(count, records, seed)
+            rows = spread_rows(records, count, metric)
+            return cls(records.coordinates[rows], rows)
         refuse_masked(outputs)
         try:
             given = np.asarray(outputs)
@@ -74,11 +87,6 @@ class Outputs(FrozenArrays):
 
     @classmethod
     def _drawn(cls, count: int, records: Records, seed: int) -> Outputs:
-        if not 1 <= count <= records.n:
-            raise InputError(
-                f"outputs must be between 1 and the number of records {records.n}, got {count}: "
-                "ask for fewer, or give other points as outputs"
-            )
         rows = np.sort(np.random.default_rng([seed, 1]).choice(records.n, size=count, replace=False))
         return cls(records.coordinates[rows], rows)
 
@@ -113,3 +121,20 @@ class Outputs(FrozenArrays):
                 "columns and the unit"
             )
         return cls(points, None)
+
+
+def _count(count: int, records: Records) -> int:
+    if not 1 <= count <= records.n:
+        raise InputError(
+            f"outputs must be between 1 and the number of records {records.n}, got {count}: "
+            "ask for fewer, or give other points as outputs"
+        )
+    return count
+
+
+def _asked(outputs: str, records: Records) -> tuple[str, int]:
+    """Return how the outputs are chosen, and their number."""
+    how, _, count = outputs.partition(":")
+    if how not in (SPREAD, RANDOM) or not count.isdecimal():
+        raise InputError(f"outputs must be a count, spread:COUNT or random:COUNT, got {outputs!r}")
+    return how, _count(int(count), records)

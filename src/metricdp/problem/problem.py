@@ -12,9 +12,18 @@ import numpy as np
 from metricdp.data import as_records
 from metricdp.data.frozen import FrozenArrays
 from metricdp.errors import Faults, InputError
-from metricdp.metric import CoordinateMetric, FunctionMetric, MatrixMetric, Metric, StreetMetric, as_metric
+from metricdp.metric import (
+    CoordinateMetric,
+    FunctionMetric,
+    MatrixMetric,
+    Metric,
+    StreetMetric,
+    as_metric,
+    connecting_eta,
+)
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.recount import recount_fault, shortened
+from metricdp.metric.units import as_distance
 from metricdp.problem.losses import as_losses
 from metricdp.problem.memory_model import check_memory
 from metricdp.problem.outputs import Outputs
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from metricdp.data.records import Kind, Records
     from metricdp.problem.losses import Losses, LossFunction
 
+CONNECT = "connect"  # the eta that joins all records
 OWN_METRICS = (CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric)
 
 
@@ -42,10 +52,11 @@ class Problem(FrozenArrays):
     epsilon
         Privacy budget per unit of distance, positive and finite.
     eta
-        Records within this distance are neighbours and are protected from one another; may be infinite.
+        Records within this distance are neighbours and are protected from one another; may be infinite. A number in the
+        metric's unit, a length such as ``"500m"``, or ``"connect"`` for the least one that joins all records.
     outputs
-        A count (drawn among the records with ``seed``), row numbers, or a table of other points. By default every
-        record is an output.
+        A count or ``"spread:100"`` (so many records, well spread), ``"random:100"`` (drawn with ``seed``), row numbers,
+        or a table of other points. By default every record is an output.
     loss
         ``"travel"``, ``"distance"``, a matrix of shape (N, K), or a function of the coordinates of some records (n, D)
         and some outputs (k, D) that returns their losses (n, k). By default travel for places, distance for vectors.
@@ -54,7 +65,7 @@ class Problem(FrozenArrays):
     destinations
         For the travel loss: a count or row numbers.
     seed
-        For drawing outputs and destinations.
+        For drawing outputs (``random``) and destinations.
     memory_limit
         Gigabytes that solving may take; a problem with too many pairs is refused before they are made, and a method
         that would need more before it begins. By default what is available now (of the machine, of the container).
@@ -74,8 +85,8 @@ class Problem(FrozenArrays):
         records: Any,
         *,
         epsilon: float,
-        eta: float,
-        outputs: int | ArrayLike | None = None,
+        eta: float | str,
+        outputs: int | str | ArrayLike | None = None,
         loss: str | Losses | LossFunction | ArrayLike | None = None,
         metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
         destinations: int | ArrayLike | None = None,
@@ -84,13 +95,17 @@ class Problem(FrozenArrays):
     ) -> None:
         faults = Faults("the problem")
         budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
-        reach = _positive(eta, "eta", "the distance within which records are neighbours", faults, infinite=True)
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             faults.add(f"seed must be a whole number, zero or more, got {seed!r}")
             seed = 0
         made = _collect(faults, lambda: as_records(records, kind=kind_measured_by(metric)))
         measure = _collect(faults, lambda: as_metric(metric, made)) if made is not None else None
-        chosen = _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed))) if made is not None else None
+        reach = _reach(eta, made, measure, faults)
+        chosen = (
+            _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed), metric=measure))
+            if made is not None
+            else None
+        )
         if made is not None and measure is not None and chosen is not None:
             _collect(faults, lambda: check_memory(made, measure, eta=reach, n_outputs=chosen.n, limit=memory_limit))
             losses = (
@@ -166,6 +181,16 @@ class Problem(FrozenArrays):
         """The prior-weighted losses ``p_i c_ik``: the LP's objective, shape (N, K), made when it is first asked for."""
         return self.records.prior[:, None] * self.loss
 
+    def with_epsilon(self, epsilon: float) -> Problem:
+        """Return the same problem with another budget; records, pairs and losses are shared, and not made again."""
+        faults = Faults("the problem")
+        budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
+        faults.raise_if_any()
+        made = object.__new__(type(self))
+        for key, value in {**self.__dict__, "epsilon": budget}.items():
+            object.__setattr__(made, key, value)
+        return made
+
     def expected_loss(self, Z: NDArray[np.float64]) -> float:
         """Return ``sum_i p_i sum_k c_ik z_ik`` of a float matrix, in the loss's unit."""
         return math.fsum((self.costs * Z).sum(axis=1))
@@ -181,6 +206,19 @@ def _positive(value: Any, name: str, meaning: str, faults: Faults, *, infinite: 
         finite = "" if infinite else " and finite"
         faults.add(f"{name} must be positive{finite}, got {number!r}: give {meaning}")
     return number
+
+
+def _reach(eta: float | str, records: Records | None, metric: Metric | None, faults: Faults) -> float:
+    """Return eta as a number in the metric's unit."""
+    if not isinstance(eta, str):
+        return _positive(eta, "eta", "the distance within which records are neighbours", faults, infinite=True)
+    if records is None or metric is None:
+        return math.nan
+    found = _collect(
+        faults,
+        lambda: connecting_eta(records, metric) if eta == CONNECT else as_distance(eta, metric.name, what="eta"),
+    )
+    return math.nan if found is None else float(found)
 
 
 def _graph(records: Records, metric: Metric, eta: float) -> MdpGraph:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
+    from metricdp.evaluate.sweep import Sweep
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.partition.partition import Partition
     from metricdp.solve.result import Result
@@ -117,6 +118,25 @@ def plot_loss(results: Sequence[Result], *, axes: Any = None) -> Any:
     canvas.fill_between(budgets, bounds, losses, color=REPORTS, alpha=0.15, label="down to the lower bound")
     canvas.set_xlabel("epsilon per unit of distance")
     canvas.set_ylabel(f"expected loss ({ordered[0].problem.loss_name})")
+    canvas.set_title("What privacy costs")
+    canvas.legend()
+    return canvas
+
+
+def plot_sweep(swept: Sweep, *, axes: Any = None) -> Any:
+    """Draw the privacy-utility curve of each mechanism, and the lower bound that no private one goes below."""
+    canvas = new_axes(axes)
+    for name in swept.names:
+        is_certified = all(point.certified for point in swept.points if point.name == name)
+        label = _short(name) if is_certified else f"{_short(name)} (not certified)"
+        canvas.plot(
+            *zip(*swept.curve(name), strict=True), marker="o", linestyle="-" if is_certified else ":", label=label
+        )
+    budgets = sorted(swept.lower_bounds)
+    bounds = [swept.lower_bounds[budget] for budget in budgets]
+    canvas.fill_between(budgets, 0.0, bounds, color=OTHERS, alpha=0.35, label="no mechanism goes below")
+    canvas.set_xlabel("epsilon per unit of distance")
+    canvas.set_ylabel("expected loss")
     canvas.set_title("What privacy costs")
     canvas.legend()
     return canvas

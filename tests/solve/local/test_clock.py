@@ -62,7 +62,12 @@ def test_a_completion_without_time_is_left_out_and_the_table_made(monkeypatch, i
     monkeypatch.setattr(loop, "SWEEPS", 1e12 if is_dear else 3)
     problem = places(60)
     found = solve_windows(
-        local_problem(problem), gap=1e-4, stop=Stop(600.0), trace=Trace(), options=LocalOptions(max_iterations=40)
+        local_problem(problem),
+        problem.losses,
+        gap=1e-4,
+        stop=Stop(600.0),
+        trace=Trace(),
+        options=LocalOptions(max_iterations=40),
     )
     assert bool(completed) is not is_dear
     assert found.table.n_stored > 0

@@ -60,7 +60,12 @@ def test_the_first_bound_is_kept():
     """Where neighbours are far apart the first prices are nearly the best: the bound never falls below theirs."""
     problem, trace = words(2.0), Trace()
     found = solve_windows(
-        local_problem(problem), gap=1e-3, stop=Stop(None), trace=trace, options=LocalOptions(max_iterations=40)
+        local_problem(problem),
+        problem.losses,
+        gap=1e-3,
+        stop=Stop(None),
+        trace=trace,
+        options=LocalOptions(max_iterations=40),
     )
     first = next(row for row in trace.rows if row["stage"] == "windows")
     assert 0.0 < first["lower_bound"] <= found.lower_bound <= found.loss

@@ -1,0 +1,69 @@
+"""`metricdp plan`: from words to numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from metricdp.cli.app import JsonOption, app, out, print_json
+from metricdp.cli.problems import MetricOption, OutputsOption, RecordsOption, eta_of, outputs_of, whole_seed
+from metricdp.data.named import chosen, named
+from metricdp.evaluate.plan import plan
+from metricdp.report.tables import print_line
+
+
+@app.command("plan")
+def plan_command(
+    source: Annotated[
+        str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
+    ],
+    within: Annotated[str, typer.Option(help="A distance such as 200m, 0.2km or 0.2: people so near look alike.")],
+    factor: Annotated[
+        float, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
+    ],
+    reports: Annotated[
+        str, typer.Option(help="How many reports of a person the promise covers, such as 5 or 5/day.")
+    ] = "1",
+    eta: Annotated[
+        str, typer.Option(help="Records within this distance are neighbours; by default the least that joins all.")
+    ] = "connect",
+    records: RecordsOption = None,
+    outputs: OutputsOption = None,
+    metric: MetricOption = None,
+    streets: Annotated[
+        str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
+    ] = None,
+    gap: Annotated[float, typer.Option(help="Relative gap that memory and time are predicted for.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="For drawing records and outputs.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a promise means for DATA: epsilon, eta, outputs, memory and time, and how far reports will be off."""
+    seed = whole_seed(seed)
+    found = plan(
+        chosen(named(source, streets=streets, seed=seed), records, seed=seed, option="--records"),
+        within=within,
+        factor=factor,
+        reports=reports,
+        eta=eta_of(eta, source),
+        outputs=outputs_of(outputs),
+        metric=metric,
+        gap=gap,
+        seed=seed,
+    )
+    drawn = "" if records is None else f" --records {records}" + (f" --seed {seed}" if seed else "")
+    asked = "" if reports == "1" else f" --reports {reports}"
+    choice = outputs if outputs is not None else found.outputs
+    next_one = (
+        f"metricdp solve {source}{drawn} --within {within} --factor {factor:g}{asked} --eta {found.eta!r}"
+        + ("" if choice is None else f" --outputs {choice}")
+        + ("" if metric is None else f" --metric {metric}")
+        + ("" if streets is None else f" --streets {streets}")
+        + " --loss distance -o FILE.mdp"
+    )
+    if as_json:
+        print_json({**found.fields(), "command": next_one})
+        return
+    for line in found.lines():
+        print_line(out, line)
+    print_line(out, f"Next: {next_one}")

@@ -1,0 +1,98 @@
+"""The problem that DATA and its options describe: what `solve`, `audit` and `plan` share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from metricdp.data import read_rows
+from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.errors import InputError
+from metricdp.mechanism.promise import epsilon_for
+from metricdp.problem import Problem
+
+EtaOption = Annotated[
+    str | None,
+    typer.Option(help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all)."),
+]
+WithinOption = Annotated[
+    str | None, typer.Option(help="With --factor in place of --epsilon: a distance such as 200m, 0.2km or 0.2.")
+]
+FactorOption = Annotated[
+    float | None, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
+]
+ReportsOption = Annotated[
+    str | None, typer.Option(help="With --within: how many reports of a person it covers, such as 5 or 5/day.")
+]
+RecordsOption = Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")]
+OutputsOption = Annotated[
+    str | None,
+    typer.Option(help="K or spread:K (well spread), random:K (drawn), or a file of rows; by default all."),
+]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(help="haversine | euclidean | manhattan | street; by default haversine for places, else euclidean."),
+]
+
+ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
+
+
+def problem_of_data(source: str, described: dict[str, Any], *, seed: int) -> Problem:
+    """Return the problem of DATA and of the options that are given, without a loss of its own."""
+    seed = whole_seed(seed)
+    records = chosen(named(source, seed=seed), described["--records"], seed=seed, option="--records")
+    budget = described["--epsilon"]
+    return Problem(
+        records,
+        epsilon=ANY_BUDGET if budget is None else budget,
+        eta=eta_of(described["--eta"], source),
+        outputs=outputs_of(described["--outputs"]),
+        loss="distance",
+        metric=described["--metric"],
+        seed=seed,
+    )
+
+
+def whole_seed(seed: int) -> int:
+    """Return a seed that is zero or more."""
+    if seed < 0:
+        raise InputError(f"--seed must be zero or more, got {seed}")
+    return seed
+
+
+def eta_of(given: str | None, source: str) -> float | str:
+    """Return the neighbour distance, by default that of a shipped data set."""
+    reach = default_eta(source) if given is None else given
+    if reach is None:
+        raise InputError("--eta is missing: give the distance within which records are neighbours, such as --eta 2")
+    try:
+        return float(reach)
+    except ValueError:
+        return reach  # with a unit, or a word
+
+
+def epsilon_of(
+    epsilon: float | None, within: str | None, factor: float | None, reports: str | None, *, metric: str
+) -> float:
+    """Return the budget of one report, as a number or from what is promised."""
+    if epsilon is not None:
+        given = [n for n, v in {"--within": within, "--factor": factor, "--reports": reports}.items() if v is not None]
+        if given:
+            raise InputError(f"--epsilon and {given[0]} both say how much is told: leave one of them out")
+        return epsilon
+    if within is None or factor is None:
+        raise InputError("give --epsilon, or --within and --factor, such as --within 200m --factor 4")
+    return epsilon_for(within, factor, reports=1 if reports is None else reports, metric=metric)
+
+
+def outputs_of(choice: str | None) -> Any:
+    """Return what a problem takes as its outputs."""
+    if choice is None:
+        return None
+    if re.fullmatch(r"[+-]?\d+", choice):
+        return int(choice)
+    if re.fullmatch(r"(spread|random):\d+", choice):
+        return choice
+    return read_rows(file_named("--outputs", choice, "a whole number", "spread:K", "random:K"))

@@ -1,0 +1,60 @@
+"""Distances with their units: ``200m``, ``0.2km``, or a plain number in the metric's own unit."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from metricdp.errors import InputError
+
+UNITS = {"haversine": "km", "street": "km"}  # metrics that measure in a unit
+METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}
+_LENGTH = re.compile(r"\s*([0-9.eE+-]+|inf)\s*([A-Za-z]*)\s*")
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric's distances: ``"km"``, or empty where it has none of its own."""
+    return UNITS.get(metric, "")
+
+
+def as_distance(value: float | str, metric: str, *, what: str = "a distance") -> float:
+    """Return a distance in the unit of ``metric``; ``what`` is its name in errors.
+
+    Examples
+    --------
+    >>> as_distance("200m", "haversine"), as_distance("0.2 km", "haversine"), as_distance("1.5", "euclidean")
+    (0.2, 0.2, 1.5)
+    """
+    found = _LENGTH.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(value, str) and found is None:
+        raise InputError(f"{what} must be a number, with a unit or without, got {value!r}: write 200m, 0.2km or 0.2")
+    try:
+        number, unit = (float(found[1]), found[2]) if found is not None else (float(value), "")
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be a number, got {value!r}: write 200m, 0.2km or 0.2") from None
+    if unit:
+        own = unit_of(metric)
+        if not own:
+            raise InputError(f"{what} has the unit {unit!r}, but the metric {metric!r} has none: give a plain number")
+        if unit not in METRES:
+            raise InputError(
+                f"{what} has the unknown unit {unit!r}: use {', '.join(METRES)}, or a plain number in {own}"
+            )
+        number = number * METRES[unit] / METRES[own]
+    if math.isnan(number) or number <= 0:
+        raise InputError(f"{what} must be positive, got {value!r}")
+    return number
+
+
+def in_words(distance: float, metric: str) -> str:
+    """Return a distance with its unit, short ones of a map in metres.
+
+    Examples
+    --------
+    >>> in_words(0.2, "haversine"), in_words(1.5, "street"), in_words(2.0, "euclidean")
+    ('200 m', '1.5 km', '2')
+    """
+    unit = unit_of(metric)
+    if unit == "km" and distance < 1.0:
+        return f"{1000 * distance:.3g} m"
+    return f"{distance:.3g} {unit}".rstrip()
