@@ -256,7 +256,11 @@ class WholeMethod(Method):
         """Return about how long the exact check of the table will take."""
 
     @abstractmethod
-    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace, workers: Workers) -> FoundTable:
+    def fingerprint(self, problem: Problem, gap: float) -> str:
+        """Return what identifies a run of this problem, for a checkpoint; its memory was checked before."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, context: Context) -> FoundTable:
         """Return the best table that was found until the gap was reached or ``stop`` was due."""
 
 

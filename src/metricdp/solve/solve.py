@@ -81,12 +81,14 @@ def solve(
         Options of the method: `DirectOptions`, `InteriorOptions`, `FirstOrderOptions`, `LocalOptions`, `ColumnOptions`
         or `BendersOptions`. Those of another method are refused.
     executor, cluster
-        Where subproblems run: any ``concurrent.futures.Executor``, or a Dask cluster by the address of its scheduler
-        (a `Cluster` for an encrypted connection). Their answers are checked and every bound is computed here;
-        a cluster must still be trusted, since Dask lets workers and scheduler run code in this process.
+        Where subproblems and regions run: any ``concurrent.futures.Executor``, or a Dask cluster by the address of its
+        scheduler (a `Cluster` for an encrypted connection). Their answers are checked, and every bound is computed
+        here, except for regions of ``"local"``: their bound is a sum of what workers answer. A cluster must be trusted
+        in any case, since Dask lets workers and scheduler run code in this process.
     checkpoint, resume
-        A folder to write progress to while ``"benders"``, ``"columns"`` or ``"first-order"`` runs, and whether to go on
-        from it. Nothing in the folder is trusted: bounds are computed again. One run at a time uses a folder.
+        A folder to write progress to while ``"benders"``, ``"columns"``, ``"first-order"`` or ``"local"`` runs, and
+        whether to go on from it. Nothing in the folder is trusted: bounds are computed again. One run at a time uses
+        a folder.
     start
         A mechanism or matrix of the same shape that is the best so far, and whose columns ``"columns"`` starts from.
     listener
@@ -117,7 +119,7 @@ def solve(
                     f"the method {chosen.name!r} makes its own start: leave start out, or name another method"
                 )
             trace.add(stage="start", **_start_fields(problem, merged))
-            outcome = _solved_whole(problem, chosen, run)
+            outcome = _solved_whole(problem, chosen, run, checkpoint, resume=resume)
         else:
             outcome = _solved_by_component(problem, cast("Solver", chosen), run, checkpoint, start=start, resume=resume)
     for trouble in dict.fromkeys(crew.refusals):
@@ -191,7 +193,9 @@ def _solved_by_component(
     return _Outcome(mechanism, is_optimal, found.has_failed, found.iterations, found.cuts)
 
 
-def _solved_whole(problem: Problem, method: WholeMethod, context: Context) -> _Outcome:
+def _solved_whole(
+    problem: Problem, method: WholeMethod, context: Context, checkpoint: str | Path | None, *, resume: bool
+) -> _Outcome:
     """Solve on parts of the matrices, and certify the sparse table."""
     gap, stop, trace = context.gap, context.stop, context.trace
     method.check_memory(problem, gap, context.workers)
@@ -199,7 +203,12 @@ def _solved_whole(problem: Problem, method: WholeMethod, context: Context) -> _O
     trace.add(stage="choice", records=problem.n_records, method=method.name, reason=reason)
     if math.isfinite(stop.time_limit):
         stop.keep_back(Ending(check=method.seconds_of_check(problem, gap)).kept_back(stop.time_limit))
-    found = method.solve(problem, gap, stop, trace, context.workers)
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            own = method.fingerprint(problem, gap)
+            opened = Checkpoint(checkpoint, own, resume=resume, warn=_warning(trace))
+            context = replace(context, checkpoint=stack.enter_context(opened))
+        found = method.solve(problem, context)
     proof = Optimality(found.loss, min(found.lower_bound, found.loss))
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)
@@ -210,7 +219,11 @@ def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *,
     """Open the checkpoint of this problem, method and options."""
     graph = merged.graph
     own = fingerprint(solver.name, merged.epsilon, merged.costs, graph.pairs, graph.distances, solver.identity())
-    return Checkpoint(folder, own, resume=resume, warn=lambda trouble: trace.add(stage="checkpoint", trouble=trouble))
+    return Checkpoint(folder, own, resume=resume, warn=_warning(trace))
+
+
+def _warning(trace: Trace) -> Callable[[str], None]:
+    return lambda trouble: trace.add(stage="checkpoint", trouble=trouble)
 
 
 def _first_matrix(

@@ -215,6 +215,50 @@ def test_asked_to_end(town):
     assert result.table.n_stored == 0
 
 
+class TestCheckpoint:
+    def solve(self, town, folder, *, resume=False, gap=0.03, steps=100_000, regions=3):
+        options = LocalOptions(regions=regions, max_iterations=steps)
+        return mdp.solve(town, method="local", gap=gap, options=options, checkpoint=folder, resume=resume)
+
+    def test_goes_on(self, town, tmp_path):
+        first = self.solve(town, tmp_path, steps=60)
+        assert first.status is mdp.Status.LIMIT
+        again = self.solve(town, tmp_path, resume=True)
+        assert again.status is mdp.Status.OPTIMAL
+        looks = [row["iteration"] for row in again.trace.rows if row["stage"] == "local"]
+        assert looks[0] > 60
+        assert again.iterations < 2 * self.solve(town, tmp_path / "anew").iterations
+
+    def test_other_regions_are_another_run(self, town, tmp_path):
+        self.solve(town, tmp_path, steps=40)
+        with pytest.raises(mdp.InputError, match="without resume"):
+            self.solve(town, tmp_path, resume=True, regions=4)
+
+    def test_lies_cost_time_and_nothing_else(self, town, tmp_path, reachable, monkeypatch):
+        """Rows and multipliers that somebody made up, with the right seals."""
+        rng = np.random.default_rng(0)
+
+        def lying(state, _, __):
+            wild = {name: rng.normal(0.0, 50.0, getattr(state, name).shape) for name in ("Z", "Y", "theta")}
+            return {**{name: value.astype(np.float32) for name, value in wild.items()}, "steps": 40}, {}
+
+        with monkeypatch.context() as patch:
+            patch.setattr("metricdp.solve.solvers.local.regions.work.plain", lying)
+            self.solve(town, tmp_path, steps=40)
+        result = self.solve(town, tmp_path, resume=True, steps=60)
+        assert result.mechanism.certificate.privacy.certified
+        assert result.lower_bound <= reachable
+
+    def test_a_damaged_file_is_refused(self, town, tmp_path):
+        self.solve(town, tmp_path, steps=40)
+        file = next(tmp_path.glob("component-1-state*"))
+        data = bytearray(file.read_bytes())
+        data[-5] ^= 1
+        file.write_bytes(data)
+        with pytest.raises(mdp.FileFormatError, match="start anew, without resume"):
+            self.solve(town, tmp_path, resume=True)
+
+
 class TestFacade:
     def test_regions_are_an_option(self, town):
         result = mdp.solve(town, method="local", gap=0.05, options=LocalOptions(regions=3))

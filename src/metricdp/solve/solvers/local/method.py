@@ -14,16 +14,16 @@ from metricdp.solve.solvers.local.geometry import geometry_of
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import LocalProblem
+from metricdp.solve.solvers.local.regions.kept import plan_fingerprint
 from metricdp.solve.solvers.local.regions.loop import solve_regions
 from metricdp.solve.solvers.local.regions.plan import Plan
 from metricdp.solve.solvers.local.regions.sizes import regions_for
 
 if TYPE_CHECKING:
     from metricdp.problem.problem import Problem
+    from metricdp.solve.contract import Context
     from metricdp.solve.executor import Workers
-    from metricdp.solve.result import Trace
     from metricdp.solve.solvers.local.counts import LocalCounts
-    from metricdp.solve.stop import Stop
 
 SECONDS_PER_COMPARISON = 3e-9  # of the exact check: for each pair and stored weight of its two rows; measured
 
@@ -34,6 +34,7 @@ class Local(WholeMethod):
 
     name: ClassVar[str] = "local"
     options_type: ClassVar[type] = LocalOptions
+    is_checkpointed: ClassVar[bool] = True
     limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
     n_regions: int = 1  # of the problem whose memory was checked
 
@@ -82,13 +83,20 @@ class Local(WholeMethod):
         per_row = self.counts(problem, gap).table_entries / problem.n_records
         return SECONDS_PER_COMPARISON * problem.graph.n_pairs * 2.0 * per_row
 
-    def solve(self, problem: Problem, gap: float, stop: Stop, trace: Trace, workers: Workers) -> FoundTable:
+    def fingerprint(self, problem: Problem, gap: float) -> str:
+        """Return what identifies a run: the problem, the gap, the regions and the options."""
+        return plan_fingerprint(Plan(local_problem(problem), gap, self.options, self.n_regions), self.identity())
+
+    def solve(self, problem: Problem, context: Context) -> FoundTable:
         """Return the best table on windows."""
         own, losses, options = local_problem(problem), problem.losses, self.options
-        if self.n_regions == 1:
+        gap, stop, trace = context.gap, context.stop, context.trace
+        if self.n_regions == 1 and context.checkpoint is None:
             return solve_windows(own, losses, gap=gap, stop=stop, trace=trace, options=options)
         plan = Plan(own, gap, options, self.n_regions)
-        return solve_regions(plan, losses, stop=stop, trace=trace, workers=workers)
+        return solve_regions(
+            plan, losses, stop=stop, trace=trace, workers=context.workers, checkpoint=context.checkpoint
+        )
 
 
 def can_be_divided(problem: LocalProblem) -> bool:

@@ -30,9 +30,10 @@ from metricdp.solve.solvers.local.regions import work
 from metricdp.solve.solvers.local.regions.accept import Accepted
 from metricdp.solve.solvers.local.regions.assemble import assembled
 from metricdp.solve.solvers.local.regions.hold import InFiles
+from metricdp.solve.solvers.local.regions.kept import save_regions, saved_regions
 from metricdp.solve.solvers.local.regions.on_dask import OnDask
 from metricdp.solve.solvers.local.repair import Balance
-from metricdp.solve.solvers.local.schedule import Schedule
+from metricdp.solve.solvers.local.schedule import NEXT_LOOK, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from metricdp.mechanism.sparse import SparseTable
     from metricdp.problem.losses import Losses
+    from metricdp.solve.checkpoint import Checkpoint
     from metricdp.solve.executor import Workers
     from metricdp.solve.result import Trace
     from metricdp.solve.solvers.local.regions.hold import Held
@@ -50,12 +52,20 @@ if TYPE_CHECKING:
 STEPS, TABLE, ROWS, PIECE = "steps", "table", "rows", "piece"  # names of states
 
 
-def solve_regions(plan: Plan, losses: Losses, *, stop: Stop, trace: Trace, workers: Workers) -> FoundTable:
+def solve_regions(
+    plan: Plan,
+    losses: Losses,
+    *,
+    stop: Stop,
+    trace: Trace,
+    workers: Workers,
+    checkpoint: Checkpoint | None = None,
+) -> FoundTable:
     """Return a private sparse table whose loss is within the plan's gap of a bound for the full problem, if possible.
 
     Regions are solved on workers, or one after the other in this process; the table is the same.
     """
-    run = _Run(plan, losses, stop, trace)
+    run = _Run(plan, losses, stop, trace, checkpoint)
     ended = Ended.STOPPED
     try:
         with _held(plan.n_regions, stop, workers, trace) as held:
@@ -86,8 +96,10 @@ def _held(n_regions: int, stop: Stop, workers: Workers, trace: Trace) -> Iterato
 class _Run:
     """One run: the best table, the best bound, and when to look next."""
 
-    def __init__(self, plan: Plan, losses: Losses, stop: Stop, trace: Trace) -> None:
-        self.plan, self.losses, self.stop, self.trace = plan, losses, stop, trace
+    def __init__(
+        self, plan: Plan, losses: Losses, stop: Stop, trace: Trace, checkpoint: Checkpoint | None = None
+    ) -> None:
+        self.plan, self.losses, self.stop, self.trace, self.checkpoint = plan, losses, stop, trace, checkpoint
         self.problem, self.gap, self.options = plan.problem, plan.gap, plan.options
         self.table = one_output(self.problem.n_records, mean_losses(losses, self.problem.prior))
         self.loss = expected_loss(self.table, losses, self.problem.prior)
@@ -103,7 +115,10 @@ class _Run:
         self.stop.check()
         self._begin(held)
         while True:
-            is_small = self._advance(held, min(self.schedule.next, self.options.max_iterations))
+            due = max(self.schedule.next, int(NEXT_LOOK[0] * self.steps))
+            is_small = self._advance(held, min(due, self.options.max_iterations))
+            if self.checkpoint is not None:
+                save_regions(self.checkpoint, held, self.plan, (self.bound, self.loss))
             self._repair(held)
             gap = relative_gap(self.loss, self.bound)
             self.schedule.add(self.steps, gap)
@@ -139,13 +154,17 @@ class _Run:
 
     def _begin(self, held: Held) -> None:
         """Make windows, larger ones where the first prices ask for them."""
-        answers = held.ask(work.start, self.plan.step_part, self._accept.start, writes=STEPS)
+        saved: list[dict[str, Any] | None] = [None] * self.plan.n_regions
+        if self.checkpoint is not None:
+            self.plan, saved = saved_regions(self.checkpoint, self.plan)
+        self.steps = min((one["steps"] for one in saved if one is not None), default=0)
+        answers = self._started(held, saved)
         wider = self.plan.radius.copy()
         for part, answer in zip(self.plan.owned, answers, strict=True):
             wider[part] = np.maximum(wider[part], answer["radius"])
-        if (wider > self.plan.radius).sum() > GROWN_SHARE * self.plan.nodes.n:
+        if not self.steps and (wider > self.plan.radius).sum() > GROWN_SHARE * self.plan.nodes.n:
             self.plan = self.plan.with_radius(wider)
-            answers = held.ask(work.start, self.plan.step_part, self._accept.start, writes=STEPS)
+            answers = self._started(held, [None] * self.plan.n_regions)
         self.trace.add(
             stage="windows",
             regions=self.plan.n_regions,
@@ -155,6 +174,14 @@ class _Run:
             multipliers=sum(answer["multipliers"] for answer in answers),
             bytes=held_bytes(),
         )
+
+    def _started(self, held: Held, saved: list[dict[str, Any] | None]) -> list[dict[str, Any]]:
+        plan = self.plan
+
+        def message(region: int) -> Any:
+            return plan.step_part(region), saved[region]
+
+        return held.ask(work.start, message, self._accept.start, writes=STEPS)
 
     def _advance(self, held: Held, due: int) -> NDArray[np.bool_]:
         """Step, and bound from below; return which nodes' windows are too small."""
@@ -242,6 +269,6 @@ class _Run:
             return
         self.growths += 1
         self.plan = self.plan.with_radius(np.where(is_small, GROWTH, 1.0) * self.plan.radius)
-        held.ask(work.start, self.plan.step_part, self._accept.start, writes=STEPS)
+        self._started(held, [None] * self.plan.n_regions)
         held.ask(work.open_table, self.plan.table_part, self._accept.anything, writes=TABLE)
         self.trace.add(stage="grown", nodes=int(is_small.sum()))

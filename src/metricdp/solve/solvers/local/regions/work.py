@@ -6,7 +6,7 @@ numbers. So a task that is lost is done again, anywhere, with the same result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,15 +70,24 @@ class Rows:
     background: NDArray[np.float64]
 
 
-def start(part: StepPart, is_over: IsOver) -> tuple[Steps, Answer]:
-    """Make the windows, and multipliers from prices; answer with the radii that these prices ask for."""
+def start(message: tuple[StepPart, dict[str, Any] | None], is_over: IsOver) -> tuple[Steps, Answer]:
+    """Make the windows, and multipliers from prices or from before; answer with the radii that prices ask for."""
+    part, saved = message
     network = network_of(part.nodes, part.radius, part.stretch, is_over=is_over, nearest=part.nearest)
     iteration = Iteration(network)
     prices = kernel_prices(iteration)
     wider = radius_by_prices(iteration, prices)[part.owned]
     complete(network, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=is_over)
     counts = {"entries": network.windows.n_slots * WIDTH, "multipliers": network.edges.n * WIDTH}
-    return Steps.of(part, iteration), {"radius": wider, **counts}
+    state = Steps.of(part, iteration)
+    if saved is not None and all(saved[name].shape == getattr(state, name).shape for name in ("Z", "Y", "theta")):
+        state = replace(state, **saved)
+    return state, {"radius": wider, **counts}
+
+
+def plain(state: Steps, _: None, __: IsOver) -> tuple[Answer, Answer]:
+    """Return what steps go on from, for a checkpoint."""
+    return {"Z": state.Z, "Y": state.Y, "theta": state.theta, "steps": state.steps}, {}
 
 
 def advance(state: Steps, due: int, is_over: IsOver) -> tuple[Steps, Answer]:
