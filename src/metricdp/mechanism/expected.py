@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from metricdp.problem.losses import Losses
     from metricdp.problem.problem import Problem
 
+SUMMED_UP_TO = 4e9  # distances of records and outputs, beyond which outputs are taken by cells
+
 
 def table_loss(table: NDArray[np.uint64] | SparseTable, problem: Problem) -> float:
     """Return the expected loss of an integer table, rounded up: ``sum_i p_i sum_k c_ik n_ik / 2^63``.
@@ -40,8 +42,8 @@ def record_losses(table: NDArray[np.uint64] | SparseTable, losses: Losses) -> ND
     """Return the expected loss of each record, ``sum_k c_ik n_ik / 2^63``, shape (N,), in bounded memory.
 
     Of a sparse table it is never below the true one. Where losses are distances between points, they are computed for
-    the stored weights and once for the background: above the true value by their roundings at most, and for places by
-    some micrometres.
+    the stored weights and once for the background: above the true value by their roundings at most, for places by
+    some micrometres, and for more than 60,000 records and outputs by what cells of the background cost.
     """
     space = space_of(losses) if isinstance(table, SparseTable) else None
     if isinstance(table, SparseTable) and space is not None:
@@ -56,7 +58,9 @@ def record_losses(table: NDArray[np.uint64] | SparseTable, losses: Losses) -> ND
 def space_losses(table: SparseTable, space: Space) -> NDArray[np.float64]:
     """Return the mean distance from each record to its report, shape (N,), never below the true one."""
     stored = space.sums_at(table.indptr, table.columns, table.weights)
-    shared = space.sums(table.background.astype(np.float64))
+    background = table.background.astype(np.float64)
+    is_large = float(len(space.here)) * len(space.there) > SUMMED_UP_TO
+    shared = space.sums_above(background) if is_large else space.sums(background)
     found = (stored + table.scale.astype(np.float64) * shared) / 2.0**TOTAL_BITS
     # computed distances can be below the true ones by their roundings; those of equal points are not
     above = 2.0 * space.rounding(table.longest + table.shape[1])

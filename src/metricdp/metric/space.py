@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM
 from metricdp.metric.distances import LARGEST_FOR_TREE, SPHERE_ROUNDING, CoordinateMetric, on_sphere
+from metricdp.metric.simd import WIDTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,8 @@ FEW_DIMENSIONS = 3  # up to which a distance costs a few nanoseconds
 SHORT_CHORD = 0.02  # of the unit sphere, below which four terms of the arcsine have all digits
 # places within it of their middle are at most 1.8 apart: an arc is then off by less than 3 times what its chord is off
 LARGEST_CAP = 0.9
+QUARTER_CHORD = 1.4  # of the unit sphere: arcs of shorter chords are concave in the chord's square
+CELL_POINTS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +124,29 @@ class Space:
         _sums(self.here, there, self.kind, self.unit, weights, found)
         return found
 
+    def sums_above(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers that are not below `sums`, and hardly above them, for very many points.
+
+        Points that lie together are one cell with their weighted middle c. A distance is a concave function of its
+        square (of an arc: of that of its chord, up to a quarter of the Earth's circumference), so the mean distance to
+        a cell is at most that function of the mean square, which is ``|x - c|^2`` and the cell's mean square about c.
+        Seen from afar that is too much by the square of the cell's radius over twice the distance.
+        """
+        matters = np.flatnonzero(weights)
+        both = np.vstack((self.here, self.there))
+        if self.kind == MANHATTAN or (self.kind == ARC and np.linalg.norm(np.ptp(both, axis=0)) > QUARTER_CHORD):
+            return self.sums(weights)
+        order = matters[kd_order(self.there[matters])]
+        points, mass = self.there[order], weights[order]
+        first = np.arange(0, len(order), CELL_POINTS)
+        total = np.add.reduceat(mass, first)
+        centre = np.add.reduceat(mass[:, None] * points, first, axis=0) / total[:, None]
+        away = points - np.repeat(centre, np.diff(np.append(first, len(order))), axis=0)
+        spread = np.add.reduceat(mass * (away * away).sum(axis=1), first) / total
+        found = np.zeros(len(self.here))
+        _cell_sums(self.here, np.ascontiguousarray(centre), spread, total, self.kind == ARC, found)
+        return self.unit * found
+
     def sums_at(
         self, indptr: NDArray[np.int64], columns: NDArray[np.int32], weights: NDArray[np.uint64]
     ) -> NDArray[np.float64]:
@@ -128,6 +154,23 @@ class Space:
         found = np.zeros(len(self.here))
         _sums_at(self.here, self.there, self.kind, self.unit, indptr, columns, weights, found)
         return found
+
+
+def kd_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return an order of points in which groups of 8 are near one another: halves of halves along the widest axis."""
+    done: list[NDArray[np.int64]] = []
+    waiting = [np.arange(len(points))]
+    while waiting:
+        part = waiting.pop()
+        if len(part) <= WIDTH:
+            done.append(part)
+            continue
+        inside = points[part]
+        axis = int(np.argmax(np.ptp(inside, axis=0)))
+        part = part[np.argsort(inside[:, axis], kind="stable")]
+        half = max(1, -(-len(part) // WIDTH) // 2) * WIDTH
+        waiting += [part[half:], part[:half]]
+    return np.concatenate(done)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -168,6 +211,27 @@ def _short_sums(  # noqa: PLR0917
             curve = bend * (1.0 / 24.0 + bend * (3.0 / 640.0 + bend * (5.0 / 7168.0)))
             total += weights[k] * np.sqrt(square) * (1.0 + curve)
         found[i] = total
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _cell_sums(  # noqa: PLR0917
+    here: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    spread: NDArray[np.float64],
+    total: NDArray[np.float64],
+    is_arc: bool,
+    found: NDArray[np.float64],
+) -> None:
+    """Add up the largest mean distance that each cell can have."""
+    for i in prange(len(here)):
+        value = 0.0
+        for c in range(len(total)):
+            square = spread[c]
+            for t in range(here.shape[1]):
+                square += (here[i, t] - centre[c, t]) * (here[i, t] - centre[c, t])
+            length = np.sqrt(square)
+            value += total[c] * (2.0 * np.arcsin(min(1.0, 0.5 * length)) if is_arc else length)
+        found[i] = value
 
 
 @njit(cache=True, nogil=True, parallel=True)

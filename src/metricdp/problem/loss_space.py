@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from metricdp.problem.losses import Losses
 
+# losses up to which all are looked at to find one good output, and how many otherwise
+MOST_LOSSES, SAMPLED_LOSSES = 4e9, 1e8
+
 
 def space_of(losses: Losses) -> Space | None:
     """Return points whose distances are the losses from records to outputs; None if there are none.
@@ -43,6 +46,20 @@ def loss_blocks(losses: Losses, at_once: int = CHUNK_ENTRIES) -> Iterator[tuple[
         part = slice(start, min(start + step, K if is_by_output else n))
         rows, outputs = (slice(0, n), part) if is_by_output else (part, slice(0, K))
         yield rows, outputs, losses.block(rows, outputs if is_by_output else EVERYTHING)
+
+
+def one_good_output(losses: Losses, prior: NDArray[np.float64]) -> int:
+    """Return the output with the least mean loss; of very many outputs only every so many are looked at."""
+    n, K = losses.shape
+    if float(n) * K <= MOST_LOSSES:
+        return int(mean_losses(losses, prior).argmin())
+    some = np.linspace(0, K - 1, max(1, int(SAMPLED_LOSSES / n))).astype(np.int64)
+    space = space_of(losses)
+    if space is not None:
+        mean = space.flipped.part(some, slice(None)).sums(prior)
+    else:
+        mean = np.array([prior @ losses.block(EVERYTHING, some[k : k + 1])[:, 0] for k in range(len(some))])
+    return int(some[mean.argmin()])
 
 
 def mean_losses(losses: Losses, prior: NDArray[np.float64]) -> NDArray[np.float64]:

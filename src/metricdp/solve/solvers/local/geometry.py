@@ -99,23 +99,6 @@ def _asked(records: Records, outputs: Outputs, metric: Metric, some: NDArray[np.
     return metric.to_points(records, outputs.coordinates[some])
 
 
-def kd_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return an order of points in which groups of 8 are near one another: halves of halves along the widest axis."""
-    done: list[NDArray[np.int64]] = []
-    waiting = [np.arange(len(points))]
-    while waiting:
-        part = waiting.pop()
-        if len(part) <= WIDTH:
-            done.append(part)
-            continue
-        inside = points[part]
-        axis = int(np.argmax(np.ptp(inside, axis=0)))
-        part = part[np.argsort(inside[:, axis], kind="stable")]
-        half = max(1, -(-len(part) // WIDTH) // 2) * WIDTH
-        waiting += [part[half:], part[:half]]
-    return np.concatenate(done)
-
-
 @njit(**INNER)
 def apart(P: NDArray[np.float64], i: int, Q: NDArray[np.float64], k: int, kind: int) -> float:
     """Return how far two points are from one another in their space."""

@@ -162,9 +162,10 @@ def top_up(
         weights[largest] += rest[i] - total  # modulo 2^64: it may also be too much
 
 
-def one_output(n: int, mean: NDArray[np.float64]) -> SparseTable:
-    """Return the table in which each of n records reports the output with the least mean loss."""
-    background = np.zeros(len(mean), dtype=np.uint64)
-    background[int(mean.argmin())] = TOTAL >> SCALE_BITS
+def one_output(shape: tuple[int, int], output: int) -> SparseTable:
+    """Return the table in which all records report one output."""
+    n, n_outputs = shape
+    background = np.zeros(n_outputs, dtype=np.uint64)
+    background[output] = TOTAL >> SCALE_BITS
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
     return SparseTable(np.zeros(n + 1, dtype=np.int64), *nothing, background, np.full(n, 1 << SCALE_BITS, np.uint64))

@@ -13,7 +13,7 @@ import numpy as np
 from metricdp.errors import StoppedError
 from metricdp.mechanism.expected import expected_loss
 from metricdp.mechanism.mechanism import relative_gap
-from metricdp.problem.loss_space import mean_losses
+from metricdp.problem.loss_space import one_good_output
 from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
@@ -74,7 +74,7 @@ class _Run:
     ) -> None:
         self.problem, self.losses, self.gap, self.stop, self.trace = problem, losses, gap, stop, trace
         self.options = options
-        self.table = one_output(problem.n_records, mean_losses(losses, problem.prior))
+        self.table = one_output(losses.shape, one_good_output(losses, problem.prior))
         self.loss = self._loss_of(self.table)
         self.bound = 0.0
         self.steps = 0

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.simd import WIDTH
-from metricdp.solve.solvers.local.geometry import kd_order
+from metricdp.metric.space import kd_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ import numpy as np
 from metricdp.errors import InputError, StoppedError
 from metricdp.mechanism.expected import expected_loss
 from metricdp.mechanism.mechanism import relative_gap
-from metricdp.problem.loss_space import mean_losses
+from metricdp.problem.loss_space import one_good_output
 from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of
@@ -101,7 +101,7 @@ class _Run:
     ) -> None:
         self.plan, self.losses, self.stop, self.trace, self.checkpoint = plan, losses, stop, trace, checkpoint
         self.problem, self.gap, self.options = plan.problem, plan.gap, plan.options
-        self.table = one_output(self.problem.n_records, mean_losses(losses, self.problem.prior))
+        self.table = one_output(losses.shape, one_good_output(losses, self.problem.prior))
         self.loss = expected_loss(self.table, losses, self.problem.prior)
         self.bound = 0.0
         self.steps = 0
