@@ -189,6 +189,26 @@ class TestOnDask:
         result = by_regions(town, 5, trace=Trace(kill), cluster=cluster.scheduler_address)
         assert same(result.table, found.table)
 
+    @pytest.mark.slow
+    def test_half_of_the_workers_die_at_random_moments(self, town, found, cluster):
+        """Twenty runs, and in each one of the two workers is killed: twenty equal tables."""
+        from distributed import Client
+
+        rng = np.random.default_rng(11)
+        begin = time.monotonic()
+        by_regions(town, 5, cluster=cluster.scheduler_address)
+        usual = time.monotonic() - begin
+        for _ in range(20):
+            with Client(cluster, set_as_default=False) as client:
+                client.wait_for_workers(2, timeout=120)
+                victim = int(rng.choice(list(client.run(os.getpid).values())))
+            killer = threading.Timer(usual * rng.random(), os.kill, (victim, signal.SIGKILL))
+            killer.start()
+            result = by_regions(town, 5, cluster=cluster.scheduler_address)
+            killer.cancel()
+            assert result.gap <= 0.05
+            assert same(result.table, found.table)
+
     def test_the_scheduler_goes(self, town):
         import distributed
 
