@@ -122,7 +122,7 @@ class ProgressLine(LiveLine):
 def _local_fields(row: dict[str, Any]) -> str:
     """Return the fields of a look at windows, or of how many regions are done."""
     if row["stage"] == "regions":
-        return f"{row['done']} of {row['regions']} done"
+        return f"{row['what']}: {row['done']} of {row['regions']} regions"
     moved = f"  {row['bytes_moved'] / 1e6:8.1f}" if "bytes_moved" in row else ""
     return (
         f"{row['iteration']:9d}  {row['lower_bound']:11.6g}  {row['upper_bound']:11.6g}  {100 * row['gap']:8.4f}  "

@@ -13,6 +13,7 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -39,7 +40,7 @@ _numbers = itertools.count()
 class Held(ABC):
     """The states of all regions of a run."""
 
-    def __init__(self, n_regions: int, stop: Stop, said: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, n_regions: int, stop: Stop, said: Callable[[str, int], None] = lambda *_: None) -> None:
         self.n_regions, self.stop, self.said = n_regions, stop, said
         self.bytes_moved = 0
         self.n_lost = 0  # tasks that were done again in this process
@@ -125,7 +126,7 @@ class InFiles(Held):
         stop: Stop,
         workers: Workers,
         folder: Path,
-        said: Callable[[int], None] = lambda _: None,
+        said: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         super().__init__(n_regions, stop, said)
         self.workers, self.folder, self.run = workers, folder, str(folder)
@@ -155,10 +156,10 @@ class InFiles(Held):
             for region in range(self.n_regions):
                 self.stop.check()
                 answers.append(_do(task(region)))
-                self.said(region + 1)
+                self.said(work.__name__, region + 1)
         else:
             tasks = [task(region) for region in range(self.n_regions)]
-            found = self.workers.run(_do, tasks, self.stop, accepted, self.said)
+            found = self.workers.run(_do, tasks, self.stop, accepted, partial(self.said, work.__name__))
             if found is None:
                 raise StoppedError("regions were interrupted")
             answers = found

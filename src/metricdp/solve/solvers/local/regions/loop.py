@@ -50,6 +50,16 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 STEPS, TABLE, ROWS, PIECE = "steps", "table", "rows", "piece"  # names of states
+# what people see of the work that goes on
+WORDS = {
+    "start": "windows",
+    "advance": "steps",
+    "open_table": "table",
+    "spread": "table",
+    "close": "closure",
+    "whole": "whole numbers",
+    "plain": "checkpoint",
+}
 
 
 def solve_regions(
@@ -79,8 +89,8 @@ def solve_regions(
 def _held(n_regions: int, stop: Stop, workers: Workers, trace: Trace) -> Iterator[Held]:
     """Yield where states are kept: on the cluster, or in a folder that goes at the end."""
 
-    def said(done: int) -> None:
-        trace.add(stage="regions", done=done, regions=n_regions)
+    def said(what: str, done: int) -> None:
+        trace.add(stage="regions", what=WORDS.get(what, what), done=done, regions=n_regions)
 
     if workers.client is not None:
         yield OnDask(n_regions, stop, workers.client, said)

@@ -26,7 +26,9 @@ RETRIES = 2  # of a task that failed on a worker
 class OnDask(Held):
     """States on the workers of a cluster; what it cannot do is done in this process."""
 
-    def __init__(self, n_regions: int, stop: Stop, client: Any, said: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self, n_regions: int, stop: Stop, client: Any, said: Callable[[str, int], None] = lambda *_: None
+    ) -> None:
         super().__init__(n_regions, stop, said)
         self.client, self.first_patience = client, FIRST_PATIENCE
         self._states: dict[tuple[str, int], Any] = {}
@@ -43,7 +45,7 @@ class OnDask(Held):
             if region not in self._here:
                 pairs[region] = self._submit(work, message(region), [self._states[name, region] for name in reads])
                 waiting[region] = self._answer_of(_answer_bytes, pairs[region])
-        answers = self._collected(waiting, accept)
+        answers = self._collected(waiting, accept, work.__name__)
         for region in range(self.n_regions):
             if region in answers:
                 if writes is not None:
@@ -54,14 +56,14 @@ class OnDask(Held):
                 self.stop.check()
                 self.n_lost += 1
                 self._here[region], answers[region] = self._replay.states(region, self._is_over)
-                self.said(len(answers))
+                self.said(work.__name__, len(answers))
         return [answers[region] for region in range(self.n_regions)]
 
     def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""
         if region not in self._here:
             waiting = {region: self._answer_of(_state_bytes, self._states[name, region])}
-            answers = self._collected(waiting, accept)
+            answers = self._collected(waiting, accept, name)
             if region in answers:
                 return answers[region]
             self.stop.check()
@@ -100,7 +102,7 @@ class OnDask(Held):
         except Exception:  # noqa: BLE001
             return None
 
-    def _collected(self, waiting: dict[int, Any], accept: Accept) -> dict[int, dict[str, Any]]:
+    def _collected(self, waiting: dict[int, Any], accept: Accept, what: str) -> dict[int, dict[str, Any]]:
         """Return the accepted answers; raise StoppedError if it is time to stop or the cluster is gone."""
         answers: dict[int, dict[str, Any]] = {}
         begin = last = time.monotonic()
@@ -121,7 +123,7 @@ class OnDask(Held):
                         continue
                     answers[region] = answer
                     self.bytes_moved += len(data)
-                    self.said(len(answers))
+                    self.said(what, len(answers))
             patience = max(LEAST_PATIENCE, PATIENCE_RATIO * longest) if longest else self.first_patience
             if pending and time.monotonic() - last > patience:
                 break
