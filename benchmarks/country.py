@@ -161,7 +161,10 @@ def _used() -> tuple[float, float]:
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
+    # not ru_maxrss: a process inherits that from the one that started it
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    peak = next(float(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return used.ru_utime + used.ru_stime, peak / 1e3
 
 
 def country_places(n: int) -> Any:
