@@ -224,6 +224,13 @@ class TestOnDask:
         assert result.gap > 0.05  # what was there when it went: private all the same
 
 
+def test_a_time_limit_leaves_time_for_the_table(town):
+    """Steps end early enough for the repair: a limit costs the gap, and not the table."""
+    result = by_regions(town, 5, 0.01, stop=Stop(8.0), options=LocalOptions())
+    assert result.table.n_stored > 0
+    assert result.lower_bound > 0.0
+
+
 def test_asked_to_end(town):
     stop = Stop(None)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from metricdp.errors import StoppedError
 from metricdp.metric.closure import kernel_threads
+from metricdp.solve.solvers.local.regions.sizes import n_workers
 from metricdp.solve.solvers.local.regions.store import read_state, write_state
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Held(ABC):
         self.n_regions, self.stop, self.said = n_regions, stop, said
         self.bytes_moved = 0
         self.n_lost = 0  # tasks that were done again in this process
+
+    @property
+    @abstractmethod
+    def n_waves(self) -> int:
+        """How many regions are done one after the other."""
 
     @abstractmethod
     def ask(
@@ -172,6 +178,11 @@ class InFiles(Held):
                 self._files[writes, region] = self.folder / f"{writes}-{region}-{version}"
         self._count(answers)
         return answers
+
+    @property
+    def n_waves(self) -> int:
+        """How many regions are done one after the other."""
+        return self.n_regions if self.workers.is_own else -(-self.n_regions // n_workers(self.workers))
 
     def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""

@@ -17,12 +17,14 @@ import numpy as np
 from metricdp.errors import InputError, StoppedError
 from metricdp.mechanism.expected import expected_loss
 from metricdp.mechanism.mechanism import relative_gap
+from metricdp.metric.simd import WIDTH
 from metricdp.problem.loss_space import one_good_output
 from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of
 from metricdp.solve.solvers.local.close import GRAIN
 from metricdp.solve.solvers.local.costs import distance_base, distance_outside
+from metricdp.solve.solvers.local.counts import REPAIR_SECONDS
 from metricdp.solve.solvers.local.grow import GROWTH
 from metricdp.solve.solvers.local.integers import Scales, one_output
 from metricdp.solve.solvers.local.loop import GROWN_SHARE, LAST_REPAIR, MOST_GROWTHS
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from metricdp.solve.solvers.local.regions.plan import Plan
     from metricdp.solve.stop import Stop
 
+TINY = 1e-300
 STEPS, TABLE, ROWS, PIECE = "steps", "table", "rows", "piece"  # names of states
 # what people see of the work that goes on
 WORDS = {
@@ -175,12 +178,17 @@ class _Run:
         if not self.steps and (wider > self.plan.radius).sum() > GROWN_SHARE * self.plan.nodes.n:
             self.plan = self.plan.with_radius(wider)
             answers = self._started(held, [None] * self.plan.n_regions)
+        entries = sum(answer["entries"] for answer in answers)
+        nodes, wider_by = self.plan.nodes, self.plan.table_radius.mean() / max(self.plan.radius.mean(), TINY)
+        neighbours = 2.0 * nodes.graph.n_pairs / nodes.n + 1.0
+        at_once = max(1.0, self.plan.n_regions / held.n_waves)
+        self._repair_seconds = REPAIR_SECONDS * entries / WIDTH * wider_by**2 * neighbours / at_once
         self.trace.add(
             stage="windows",
             regions=self.plan.n_regions,
             nodes=self.plan.nodes.n,
             pairs=self.plan.nodes.graph.n_pairs,
-            entries=sum(answer["entries"] for answer in answers),
+            entries=entries,
             multipliers=sum(answer["multipliers"] for answer in answers),
             bytes=held_bytes(),
         )
@@ -195,7 +203,9 @@ class _Run:
 
     def _advance(self, held: Held, due: int) -> NDArray[np.bool_]:
         """Step, and bound from below; return which nodes' windows are too small."""
-        answers = held.ask(work.advance, lambda _: due, self._accept.advance, reads=[STEPS], writes=STEPS)
+        left = self.stop.seconds_left - LAST_REPAIR * self._repair_seconds  # a repair that is cut off leaves nothing
+        message = due, max(0.0, left) / held.n_waves
+        answers = held.ask(work.advance, lambda _: message, self._accept.advance, reads=[STEPS], writes=STEPS)
         self.steps = min(answer["steps"] for answer in answers)
         n = self.plan.nodes.n
         prices, is_small = np.empty(n), np.zeros(n, dtype=bool)

@@ -10,6 +10,7 @@ from metricdp.errors import InputError, StoppedError
 from metricdp.metric.closure import kernel_threads
 from metricdp.solve.answers import pack, unpack
 from metricdp.solve.solvers.local.regions.hold import Held, Replay
+from metricdp.solve.solvers.local.regions.sizes import n_workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,6 +59,11 @@ class OnDask(Held):
                 self._here[region], answers[region] = self._replay.states(region, self._is_over)
                 self.said(work.__name__, len(answers))
         return [answers[region] for region in range(self.n_regions)]
+
+    @property
+    def n_waves(self) -> int:
+        """How many regions are done one after the other."""
+        return -(-self.n_regions // n_workers_of(self.client))
 
     def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""

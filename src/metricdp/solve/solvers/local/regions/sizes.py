@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metricdp.solve.solvers.local.counts import BYTES_PER_PAIR, OTHER_BYTES
 
@@ -65,8 +65,13 @@ def regions_for(plan: Plan, counts: LocalCounts, workers: Workers, room: float) 
 def n_workers(workers: Workers) -> int:
     """Return how many tasks run at the same time."""
     if workers.client is not None:
-        return max(1, sum(one["nthreads"] for one in workers.client.scheduler_info(n_workers=-1)["workers"].values()))
+        return n_workers_of(workers.client)
     return int(getattr(workers.executor, "_max_workers", None) or os.cpu_count() or 1)
+
+
+def n_workers_of(client: Any) -> int:
+    """Return how many tasks a Dask cluster runs at the same time."""
+    return max(1, sum(one["nthreads"] for one in client.scheduler_info(n_workers=-1)["workers"].values()))
 
 
 def _worker_room(workers: Workers) -> float | None:

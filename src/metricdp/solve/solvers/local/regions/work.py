@@ -6,6 +6,7 @@ numbers. So a task that is lost is done again, anywhere, with the same result.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +91,17 @@ def plain(state: Steps, _: None, __: IsOver) -> tuple[Answer, Answer]:
     return {"Z": state.Z, "Y": state.Y, "theta": state.theta, "steps": state.steps}, {}
 
 
-def advance(state: Steps, due: int, is_over: IsOver) -> tuple[Steps, Answer]:
-    """Step on; answer with the prices of the region's own nodes, and which of their windows are too small."""
+def advance(state: Steps, message: tuple[int, float], is_over: IsOver) -> tuple[Steps, Answer]:
+    """Step on; answer with the prices of the region's own nodes, and which of their windows are too small.
+
+    The message says after how many steps to end, and after how many seconds at the latest.
+    """
+    due, seconds = message
+    end = time.monotonic() + seconds
     iteration = state.resumed()
     while iteration.steps < due:
         iteration.advance()
-        if iteration.steps % STEPS_PER_CLOCK == 0 and is_over():
+        if iteration.steps % STEPS_PER_CLOCK == 0 and (is_over() or time.monotonic() > end):
             break
     means = iteration.mean_prices()
     least = node_bounds(iteration.network, iteration.Y, is_large=iteration.is_large)
