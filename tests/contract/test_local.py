@@ -15,6 +15,8 @@ import metricdp as mdp
 from metricdp.errors import InputError
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.memory_model import held_bytes
+from metricdp.solve.contract import Ended, FoundTable
+from metricdp.solve.solvers.local import Local
 from metricdp.solve.solvers.local.counts import LocalCounts, prediction
 
 GAP = 0.02
@@ -199,3 +201,16 @@ def test_a_long_solve_names_what_costs_less():
     assert prediction(small, 20_000, 20_000, 0.02) == (
         "windows hold 1.0 % of 20,000 x 20,000 entries: a gap of 2 % takes about 17 minutes of one core and 700.0 GB"
     )
+
+
+def test_a_refuted_bound_is_a_fault(monkeypatch):
+    """A bound above the loss of a certified table is never shown as a gap of zero."""
+    problem = small_problem("road", seed=0, n=12, outputs=12, exponent=3.0)
+    real = mdp.solve(problem, method="local", gap=0.5)
+
+    def lying(self, problem, context):
+        return FoundTable(real.mechanism.table, real.loss, 2.0 * real.loss, 1, Ended.REACHED)
+
+    monkeypatch.setattr(Local, "solve", lying)
+    with pytest.raises(mdp.MetricDPError, match="claimed a lower bound"):
+        mdp.solve(problem, method="local", gap=0.5)

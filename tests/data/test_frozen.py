@@ -1,3 +1,4 @@
+import errno
 import mmap
 import pickle
 
@@ -77,3 +78,11 @@ class TestUnnamed:
         kept = frozen(theirs)
         file.write_bytes(bytes([1]) * 16)
         assert kept.tolist() == [0, 0]
+
+    def test_a_full_disk_is_said_at_once(self, monkeypatch):
+        def full(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("os.posix_fallocate", full)
+        with pytest.raises(InputError, match="no room for a temporary file.*No space left.*TMPDIR"):
+            Unnamed(10, np.uint64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import mmap
+import os
 import tempfile
 from typing import Any
 
@@ -66,7 +67,17 @@ class Unnamed:
     def __init__(self, n: int, dtype: Any) -> None:
         self._dtype, self._n = np.dtype(dtype), n
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed when it is sealed)
-        self._file.truncate(max(1, n * self._dtype.itemsize))
+        size = max(1, n * self._dtype.itemsize)
+        self._file.truncate(size)
+        try:
+            if hasattr(os, "posix_fallocate"):  # a disk that is full is found now, and not by a signal
+                os.posix_fallocate(self._file.fileno(), 0, size)
+        except OSError as error:
+            self._file.close()
+            raise InputError(
+                f"there is no room for a temporary file of {size / 1e9:.2g} GB ({error.strerror}): free some, or name "
+                "another folder with the environment variable TMPDIR"
+            ) from None
         self._map = mmap.mmap(self._file.fileno(), 0)
         self.values: np.ndarray[Any, Any] = np.frombuffer(self._map, dtype=self._dtype, count=n)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from metricdp.errors import InputError, StoppedError
+from metricdp.errors import InputError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from metricdp.solve.contract import Method, Solver
 
 METHODS = methods()
+REFUTED = 1e-9  # relative: roundings of loss and bound are far smaller
 
 
 def solve(
@@ -209,6 +210,11 @@ def _solved_whole(
             opened = Checkpoint(checkpoint, own, resume=resume, warn=_warning(trace))
             context = replace(context, checkpoint=stack.enter_context(opened))
         found = method.solve(problem, context)
+    if found.lower_bound > found.loss * (1.0 + REFUTED):
+        raise SolverError(
+            f"the method {method.name!r} claimed a lower bound of {found.lower_bound:.6g}, and a private table loses "
+            f"only {found.loss:.6g}: this is a fault of the library, please report it"
+        )
     proof = Optimality(found.loss, min(found.lower_bound, found.loss))
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)

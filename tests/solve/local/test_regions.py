@@ -133,6 +133,39 @@ def test_other_metrics(metric):
     assert result.gap <= 0.05
 
 
+@pytest.mark.parametrize("n_regions", [4, 8])
+def test_places_that_are_farther_apart_than_the_halo(n_regions):
+    problem = contiguous(200, epsilon=60.0, eta=0.15)
+    assert by_regions(problem, n_regions, 0.05, options=LocalOptions()).gap <= 0.05
+
+
+def test_uneven_priors():
+    prior = np.random.default_rng(0).uniform(0.2, 1.0, 120)
+    problem = contiguous(120, epsilon=60.0, eta=0.15, prior=prior / prior.sum())
+    serial = by_regions(problem, 4, options=LocalOptions())
+    assert serial.gap <= 0.05
+    with ThreadPoolExecutor(2) as pool:
+        assert same(by_regions(problem, 4, options=LocalOptions(), executor=pool).table, serial.table)
+
+
+def test_outputs_far_from_everybody():
+    rng = np.random.default_rng(1)
+    outputs = np.concatenate((rng.random((12, 2)), 500.0 + 10.0 * rng.random((20, 2))))
+    records = mdp.Records(rng.random((24, 2)), kind="vectors")
+    problem = mdp.Problem(records, epsilon=5.0, eta=0.5, outputs=outputs, loss="distance")
+    result = by_regions(problem, 4)
+    assert result.lower_bound <= linprog_optimum(problem) * (1.0 + 1e-9)
+
+
+def test_only_distances_of_points_are_divided():
+    for problem in (
+        contiguous(30, loss="travel", epsilon=25.0),
+        mdp.Problem(mdp.Records([[0.0, 0.0], [0.0, 179.0], [40.0, 90.0]]), epsilon=1.0, eta=1e5, loss="distance"),
+    ):
+        with pytest.raises(ValueError, match="can be divided"):
+            Plan(local_problem(problem), 0.05, LocalOptions(), 2)
+
+
 class TestWhereItRuns:
     def test_threads(self, town, found):
         with ThreadPoolExecutor(2) as pool:
@@ -256,6 +289,11 @@ class TestCheckpoint:
         assert looks[0] > 60
         assert again.iterations < 2 * self.solve(town, tmp_path / "anew").iterations
 
+    def test_other_losses_have_none(self, tmp_path):
+        problem = contiguous(30, loss="travel", epsilon=25.0)
+        with pytest.raises(mdp.InputError, match="leave checkpoint out, or take the loss 'distance'"):
+            mdp.solve(problem, method="local", gap=0.05, checkpoint=tmp_path)
+
     def test_other_regions_are_another_run(self, town, tmp_path):
         self.solve(town, tmp_path, steps=40)
         with pytest.raises(mdp.InputError, match="without resume"):
@@ -310,7 +348,9 @@ class TestFacade:
         with pytest.raises(mdp.InputError, match="can be divided into regions.*take the loss 'distance'"):
             mdp.solve(problem, method="local", options=LocalOptions(regions=2))
 
-    @pytest.mark.parametrize("wrong", [{"regions": 0}, {"regions": 1.5}, {"halo": -1.0}])
+    @pytest.mark.parametrize(
+        "wrong", [{"regions": 0}, {"regions": True}, {"halo": -1.0}, {"reach": 0.0}, {"table_reach": -1.0}]
+    )
     def test_wrong_options(self, wrong):
         with pytest.raises(mdp.InputError, match=next(iter(wrong))):
             LocalOptions(**wrong)

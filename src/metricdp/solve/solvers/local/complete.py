@@ -59,7 +59,7 @@ def kernel_prices(iteration: Iteration) -> NDArray[np.float64]:
     for _ in range(ROUNDS):
         residual = mean - down(kernel * theta[member, None].astype(np.float32)) / mass
         up = np.einsum("ij,ij->i", kernel, residual.astype(np.float32)[group])
-        theta = theta + np.bincount(member, weights=up, minlength=n) / total
+        theta = theta + np.bincount(member, weights=up, minlength=n) / np.maximum(total, 1e-30)
     return theta
 
 

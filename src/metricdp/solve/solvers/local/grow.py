@@ -35,18 +35,20 @@ def too_small(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.b
     return is_limited | (open_ & (mass > RIM_MASS))
 
 
-def radius_by_prices(iteration: Iteration, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+def radius_by_prices(
+    iteration: Iteration, prices: NDArray[np.float64], *, may_fill: bool = True
+) -> NDArray[np.float64]:
     """Return radii at which the cheapest report outside costs more than the given prices.
 
     Where a node is less likely than its neighbours, they set its price: its windows must reach farther. If windows hold
-    a good part of all entries anyway, they take all, and nothing is outside.
+    a good part of all entries anyway, they take all, and nothing is outside (``may_fill``; not for parts of a problem).
     """
     net = iteration.network
     outside = net.costs.outside
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = prices / (NEAR_THE_LIMIT * outside)
     is_uneven = net.nodes.weight.max() > UNEVEN * net.nodes.weight.min()
-    if is_uneven and net.windows.n_slots > FILLED * net.windows.n_nodes * net.windows.n_groups:
+    if may_fill and is_uneven and net.windows.n_slots > FILLED * net.windows.n_nodes * net.windows.n_groups:
         return np.full_like(net.radius, np.inf)
     is_limited = np.isfinite(outside) & (outside > 0.0) & (factor > 1.0)
     return net.radius * np.where(is_limited, np.minimum(factor, MOST_AT_START), 1.0)

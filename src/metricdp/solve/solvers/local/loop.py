@@ -45,6 +45,7 @@ MOST_GROWTHS = 8
 FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows are large enough
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
 LAST_REPAIR = 1.3  # times what the last one took must be left, or there may be no other
+MARGIN_SECONDS = 0.25  # and so much more: short repairs are never equally long
 
 
 def solve_windows(
@@ -144,7 +145,7 @@ class _Run:
         return network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over)
 
     def _has_time(self) -> bool:
-        return self.stop.seconds_left > LAST_REPAIR * self._repair_seconds
+        return self.stop.seconds_left > LAST_REPAIR * self._repair_seconds + MARGIN_SECONDS
 
     def _advance(self, iteration: Iteration, due: int) -> Iteration:
         """Step until the next look; see early whether windows are large enough."""

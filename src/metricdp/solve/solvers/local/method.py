@@ -16,7 +16,7 @@ from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import LocalProblem
 from metricdp.solve.solvers.local.regions.kept import plan_fingerprint
 from metricdp.solve.solvers.local.regions.loop import solve_regions
-from metricdp.solve.solvers.local.regions.plan import Plan
+from metricdp.solve.solvers.local.regions.plan import Plan, can_be_divided
 from metricdp.solve.solvers.local.regions.sizes import regions_for
 
 if TYPE_CHECKING:
@@ -85,7 +85,14 @@ class Local(WholeMethod):
 
     def fingerprint(self, problem: Problem, gap: float) -> str:
         """Return what identifies a run: the problem, the gap, the regions and the options."""
-        return plan_fingerprint(Plan(local_problem(problem), gap, self.options, self.n_regions), self.identity())
+        own = local_problem(problem)
+        if not can_be_divided(own):
+            raise InputError(
+                f"the method 'local' writes checkpoints by regions, and a problem with the loss {problem.loss_name!r} "
+                f"and the metric {problem.metric.name!r} cannot be divided: leave checkpoint out, or take the loss "
+                "'distance'"
+            )
+        return plan_fingerprint(Plan(own, gap, self.options, self.n_regions), self.identity())
 
     def solve(self, problem: Problem, context: Context) -> FoundTable:
         """Return the best table on windows."""
@@ -97,11 +104,6 @@ class Local(WholeMethod):
         return solve_regions(
             plan, losses, stop=stop, trace=trace, workers=context.workers, checkpoint=context.checkpoint
         )
-
-
-def can_be_divided(problem: LocalProblem) -> bool:
-    """Return whether regions can be made: losses are distances that follow from points."""
-    return problem.losses is None and problem.geometry.kind is not None
 
 
 def local_problem(problem: Problem) -> LocalProblem:

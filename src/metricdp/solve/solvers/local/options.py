@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 from metricdp.errors import InputError
 
@@ -45,8 +46,13 @@ class LocalOptions:
     halo: float | None = None
 
     def __post_init__(self) -> None:
-        if self.regions is not None and not (isinstance(self.regions, int) and self.regions >= 1):
-            raise InputError(f"regions must be a whole number of at least 1, got {self.regions!r}")
+        regions = self.regions
+        if regions is not None and (isinstance(regions, bool) or not isinstance(regions, Integral) or regions < 1):
+            raise InputError(f"regions must be a whole number of at least 1, got {regions!r}")
+        for name in ("reach", "table_reach"):
+            given = getattr(self, name)
+            if given is not None and not 0.0 < given < math.inf:
+                raise InputError(f"{name} must be positive, got {given!r}: it is in units of 1 / epsilon, 9 is usual")
         if self.halo is not None and not self.halo >= 0.0:
             raise InputError(f"halo must be zero or positive, got {self.halo!r}: 6 is usual")
 

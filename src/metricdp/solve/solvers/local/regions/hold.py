@@ -43,13 +43,9 @@ class Held(ABC):
 
     def __init__(self, n_regions: int, stop: Stop, said: Callable[[str, int], None] = lambda *_: None) -> None:
         self.n_regions, self.stop, self.said = n_regions, stop, said
+        self.n_waves = n_regions  # how many regions are done one after the other
         self.bytes_moved = 0
         self.n_lost = 0  # tasks that were done again in this process
-
-    @property
-    @abstractmethod
-    def n_waves(self) -> int:
-        """How many regions are done one after the other."""
 
     @abstractmethod
     def ask(
@@ -136,6 +132,7 @@ class InFiles(Held):
     ) -> None:
         super().__init__(n_regions, stop, said)
         self.workers, self.folder, self.run = workers, folder, str(folder)
+        self.n_waves = n_regions if workers.is_own else -(-n_regions // n_workers(workers))
         self._files: dict[tuple[str, int], Path] = {}
         _running[self.run] = stop
 
@@ -178,11 +175,6 @@ class InFiles(Held):
                 self._files[writes, region] = self.folder / f"{writes}-{region}-{version}"
         self._count(answers)
         return answers
-
-    @property
-    def n_waves(self) -> int:
-        """How many regions are done one after the other."""
-        return self.n_regions if self.workers.is_own else -(-self.n_regions // n_workers(self.workers))
 
     def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from metricdp.solve.stop import Stop
 
 TINY = 1e-300
+MARGIN_SECONDS = 1.0  # for each wave: messages and files of the rounds of a repair
 STEPS, TABLE, ROWS, PIECE = "steps", "table", "rows", "piece"  # names of states
 # what people see of the work that goes on
 WORDS = {
@@ -203,7 +204,8 @@ class _Run:
 
     def _advance(self, held: Held, due: int) -> NDArray[np.bool_]:
         """Step, and bound from below; return which nodes' windows are too small."""
-        left = self.stop.seconds_left - LAST_REPAIR * self._repair_seconds  # a repair that is cut off leaves nothing
+        # a repair that is cut off leaves nothing
+        left = self.stop.seconds_left - LAST_REPAIR * self._repair_seconds - MARGIN_SECONDS * held.n_waves
         message = due, max(0.0, left) / held.n_waves
         answers = held.ask(work.advance, lambda _: message, self._accept.advance, reads=[STEPS], writes=STEPS)
         self.steps = min(answer["steps"] for answer in answers)

@@ -32,9 +32,11 @@ class OnDask(Held):
     ) -> None:
         super().__init__(n_regions, stop, said)
         self.client, self.first_patience = client, FIRST_PATIENCE
+        self.n_waves = -(-n_regions // n_workers_of(client))
         self._states: dict[tuple[str, int], Any] = {}
         self._here: dict[int, dict[str, Any]] = {}
         self._replay = Replay()
+        self._longest = 0.0  # seconds until an answer came
 
     def ask(
         self, work: Work, message: Message, accept: Accept, *, reads: Sequence[str] = (), writes: str | None = None
@@ -59,11 +61,6 @@ class OnDask(Held):
                 self._here[region], answers[region] = self._replay.states(region, self._is_over)
                 self.said(work.__name__, len(answers))
         return [answers[region] for region in range(self.n_regions)]
-
-    @property
-    def n_waves(self) -> int:
-        """How many regions are done one after the other."""
-        return -(-self.n_regions // n_workers_of(self.client))
 
     def fetch(self, name: str, region: int, accept: Accept) -> dict[str, Any]:
         """Return a state of plain arrays."""
@@ -112,14 +109,13 @@ class OnDask(Held):
         """Return the accepted answers; raise StoppedError if it is time to stop or the cluster is gone."""
         answers: dict[int, dict[str, Any]] = {}
         begin = last = time.monotonic()
-        longest = 0.0
         pending = {region: future for region, future in waiting.items() if future is not None}
         while pending:
             self.stop.check()
             for region in [region for region, future in pending.items() if future.done()]:
                 future = pending.pop(region)
                 last = time.monotonic()
-                longest = max(longest, last - begin)
+                self._longest = max(self._longest, last - begin)
                 if future.status == "finished":
                     try:
                         data = future.result()
@@ -130,7 +126,7 @@ class OnDask(Held):
                     answers[region] = answer
                     self.bytes_moved += len(data)
                     self.said(what, len(answers))
-            patience = max(LEAST_PATIENCE, PATIENCE_RATIO * longest) if longest else self.first_patience
+            patience = max(LEAST_PATIENCE, PATIENCE_RATIO * self._longest) if self._longest else self.first_patience
             if pending and time.monotonic() - last > patience:
                 break
             time.sleep(LISTEN_SECONDS)

@@ -32,6 +32,11 @@ ROUNDING = 1e-9  # relative: a node at the very rim is seen by the region, which
 HALO = 6.0  # in units of 1 / epsilon
 
 
+def can_be_divided(problem: LocalProblem) -> bool:
+    """Return whether regions can be made: losses are distances that follow from points."""
+    return problem.losses is None and problem.geometry.kind is not None
+
+
 class Plan:
     """Regions of a problem; the parts are made when they are asked for."""
 
@@ -43,6 +48,8 @@ class Plan:
         n_regions: int,
         radius: NDArray[np.float64] | None = None,
     ) -> None:
+        if not can_be_divided(problem):
+            raise ValueError("only losses that are distances between points can be divided into regions")
         self.problem, self.gap, self.options = problem, gap, options
         order = problem.output_order
         self.n_groups = len(order) // WIDTH
@@ -94,10 +101,11 @@ class Plan:
         return radius_for(self.table_nodes, table_reach_for(self.problem, self.gap, self.options))
 
     @cached_property
-    def _nearest(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Each node's distance to its nearest output, and the region that owns this one."""
+    def _nearest(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Each node's distance to its nearest output, the region that owns this one, and its group."""
         length, which = cKDTree(self._points).query(self._points_of(self.nodes), p=self._norm)
-        return self.problem.geometry.distance_of(length), np.searchsorted(self.cuts, which // WIDTH, side="right") - 1
+        group = which // WIDTH
+        return self.problem.geometry.distance_of(length), np.searchsorted(self.cuts, group, side="right") - 1, group
 
     @property
     def nearest(self) -> NDArray[np.float64]:
@@ -156,16 +164,21 @@ class Plan:
         farthest = float(reach.max()) * (1.0 + ROUNDING)
         around = np.flatnonzero(((points >= low - farthest) & (points <= high + farthest)).all(axis=1))
         away, _ = cKDTree(core).query(points[around], p=self._norm)
-        return around[away <= reach[around] * (1.0 + ROUNDING)]
+        near = around[away <= reach[around] * (1.0 + ROUNDING)]
+        if len(near):
+            return near
+        # outputs far from everybody: the nearest point stands for all
+        return np.array([np.linalg.norm(points - core.mean(axis=0), axis=1).argmin()], dtype=np.int64)
 
     def step_part(self, region: int) -> StepPart:
         """Return what a region steps on."""
         nodes, geometry = self.nodes, self.problem.geometry
         who = self.seen[region]
         around = geometry.reach(np.full(len(self._points), self.halo / self.problem.epsilon))
-        groups = np.unique(self._near(region, self._points, around) // WIDTH)
+        # every row needs a place to report nearby: where places are far apart the halo does not reach that of all
+        nearest, owner, group = self._nearest
+        groups = np.union1d(self._near(region, self._points, around) // WIDTH, group[who])
         first, last = np.searchsorted(groups, self.cuts[region : region + 2])
-        nearest, owner = self._nearest
         problem = self._part_of(nodes, who, self._outputs_of(groups))
         return StepPart(
             nodes=plain_nodes(problem),

@@ -77,7 +77,7 @@ def start(message: tuple[StepPart, dict[str, Any] | None], is_over: IsOver) -> t
     network = network_of(part.nodes, part.radius, part.stretch, is_over=is_over, nearest=part.nearest)
     iteration = Iteration(network)
     prices = kernel_prices(iteration)
-    wider = radius_by_prices(iteration, prices)[part.owned]
+    wider = radius_by_prices(iteration, prices, may_fill=False)[part.owned]
     complete(network, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=is_over)
     counts = {"entries": network.windows.n_slots * WIDTH, "multipliers": network.edges.n * WIDTH}
     state = Steps.of(part, iteration)
