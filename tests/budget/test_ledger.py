@@ -25,7 +25,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricdp.budget.ledger import ROUNDING_HINT, BudgetExceededError, Ledger, round_up
+from metricdp.budget.amounts import round_up
+from metricdp.budget.ledger import Ledger
+from metricdp.budget.refusals import ROUNDING_HINT, BudgetExceededError
 from metricdp.budget.store import LedgerError
 from metricdp.data import grid
 from metricdp.errors import FileFormatError, InputError, MetricDPError
@@ -337,8 +339,8 @@ def test_a_database_of_another_application(path, statement):
 
 def test_a_version_of_the_future(path):
     Ledger(path, limit=1.0)
-    edit(path, "PRAGMA user_version = 3")
-    with pytest.raises(FileFormatError, match="has version 3, this metricdp reads version 2"):
+    edit(path, "PRAGMA user_version = 4")
+    with pytest.raises(FileFormatError, match="has version 4, this metricdp reads version 3"):
         Ledger(path, limit=1.0)
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import tempfile
 from contextlib import closing, suppress
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 
@@ -416,6 +417,13 @@ def test_version_1_is_turned_into_charges(path):
     assert ledger.check() == 4
     assert ledger.charge("Rene\u0301", 0.5) == 1.5
     assert Ledger(path, must_exist=True).spent("Ren\u00e9") == 1.5
+
+
+def test_version_1_has_no_window(path):
+    version_1(path, [("Ana", (0.5).hex(), 1)])
+    with pytest.raises(InputError, match="was made with window=None"):
+        Ledger(path, limit=1.5, window=timedelta(hours=24))
+    assert Ledger(path, limit=1.5).spent("Ana") == 0.5
 
 
 def test_version_1_with_a_key_keeps_counting_both_spellings(path, key):

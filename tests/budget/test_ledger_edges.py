@@ -19,8 +19,9 @@ import pytest
 from metricdp.budget import store
 from metricdp.budget.chain import Chain, Head
 from metricdp.budget.charges import LEDGER, _amount_of_version_1
-from metricdp.budget.ledger import BudgetExceededError, BudgetsExceededError, Ledger, _as_limit
+from metricdp.budget.ledger import Ledger, _as_limit
 from metricdp.budget.memoized import ANSWERS, Memoized
+from metricdp.budget.refusals import BudgetExceededError, BudgetsExceededError
 from metricdp.budget.store import Kind, LedgerError, SqliteFile, _has_begun, check_options, secret_of
 from metricdp.data import Records, grid
 from metricdp.data.writing import TEMPORARY

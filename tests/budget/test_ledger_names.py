@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.budget.ledger import BudgetExceededError, BudgetsExceededError, Ledger, currency_of
+from metricdp.budget.ledger import Ledger, currency_of
 from metricdp.budget.memoized import memoize
+from metricdp.budget.refusals import BudgetExceededError, BudgetsExceededError
 
 KEY = b"a key of 32 bytes for the tests."
 COMPOSED, DECOMPOSED = "Ren\u00e9", "Rene\u0301"

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from metricdp.budget.ledger import BudgetExceededError, Ledger
+from metricdp.budget.ledger import Ledger
 from metricdp.budget.memoized import Memoized, fingerprint, memoize
+from metricdp.budget.refusals import BudgetExceededError
 from metricdp.budget.store import LedgerError
 from metricdp.data import Records, grid
 from metricdp.errors import FileFormatError, InputError

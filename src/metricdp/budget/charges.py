@@ -1,6 +1,8 @@
 """The file of a ledger: charges that are only ever appended, each linked to all before it.
 
-Each charge states what its holder has spent including it, so that a sum is one lookup. The settings are sealed together
+Each charge states what its holder has ever spent including it, so that a sum is one lookup. In a ledger with a window
+each charge also has its moment, which is never before that of the charge before it: what was spent in the window is the
+difference of two lookups. The settings are sealed together
 with the number and link of the last charge, and the head file beside the key, if there is one, holds these two as well.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -34,19 +37,38 @@ LEDGER = Kind(
         "CREATE INDEX charges_of_holders ON charges (holder, charge)",
     ),
 )
-ALL_CHARGES_SQL = "SELECT charge, holder, epsilon, reports, subject, spent, link FROM charges"
+WINDOWED = Kind(
+    application_id=LEDGER.application_id,
+    version=3,
+    schema=(
+        """CREATE TABLE charges (charge INTEGER PRIMARY KEY, holder TEXT NOT NULL, epsilon TEXT NOT NULL,
+        reports INTEGER NOT NULL, subject TEXT NOT NULL, moment INTEGER NOT NULL, spent TEXT NOT NULL,
+        link BLOB NOT NULL)""",
+        "CREATE INDEX charges_of_holders ON charges (holder, charge)",
+        "CREATE INDEX moments_of_holders ON charges (holder, moment, charge)",
+    ),
+)
+ALL_CHARGES_SQL = "SELECT * FROM charges"
+APPEND_SQL = "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)"
+APPEND_WITH_MOMENT_SQL = "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 SEALED_SETTINGS = ("name", "limit", "currency", "charges", "link")
+SEALED_SETTINGS_OF_WINDOWS = (*SEALED_SETTINGS, "window", "latest")
 
 
 @dataclass(frozen=True)
 class State:
-    """The settings of a ledger: its random name, limit, currency, and the number and link of its last charge."""
+    """The settings of a ledger: its random name, limit, currency, and the number and link of its last charge.
+
+    With a window, also its length and the moment of the last charge, in nanoseconds; without one, neither is stored.
+    """
 
     name: str
     limit: Fraction | float
     currency: str
     charges: int
     link: bytes
+    window: int
+    latest: int
 
 
 class Charges:
@@ -57,6 +79,7 @@ class Charges:
         path: str | Path,
         *,
         limit: Fraction | float,
+        window: int,
         key: bytes | Path | None,
         must_exist: bool,
         new_head: bool,
@@ -78,7 +101,9 @@ class Charges:
         self.file = SqliteFile(
             place,
             kind=LEDGER,
-            settings=self._settings(self._first(limit)),
+            variant=WINDOWED,
+            new=WINDOWED if window else LEDGER,
+            settings=self._settings(self._first(limit, window)),
             timeout=timeout,
             must_exist=must_exist,
             upgrade=self._upgrade,
@@ -127,22 +152,27 @@ class Charges:
     def write(self, connection: sqlite3.Connection, state: State, charges: Iterable[Charge]) -> State:
         """Link ``charges`` to those before and write them with the settings; return the state with them."""
         number, link, rows = state.charges, state.link, []
-        for charge in charges:
+        moment = (state.latest,) if state.window else ()
+        for *fields, spent in charges:
             number += 1
-            link = self.chain.link(link, number, *charge)
-            rows.append((number, *charge, link))
-        connection.executemany("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            row = (number, *fields, *moment, spent)
+            link = self.chain.link(link, *row)
+            rows.append((*row, link))
+        connection.executemany(APPEND_WITH_MOMENT_SQL if state.window else APPEND_SQL, rows)
         state = replace(state, charges=number, link=link)
         connection.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", self._settings(state).items())
         return state
 
-    def _first(self, limit: Fraction | float) -> State:
+    def _first(self, limit: Fraction | float, window: int) -> State:
         name = secrets.token_hex(8)
-        return State(name, limit, "", 0, self.chain.start(name))
+        return State(name, limit, "", 0, self.chain.start(name), window, latest=0)
 
     def _settings(self, state: State) -> dict[str, str]:
-        fields = (state.name, str(state.limit), state.currency, str(state.charges), state.link.hex())
-        stored = dict(zip(SEALED_SETTINGS, fields, strict=True))
+        fields = [state.name, str(state.limit), state.currency, str(state.charges), state.link.hex()]
+        if state.window:
+            fields += [str(state.window), str(state.latest)]
+        names = SEALED_SETTINGS_OF_WINDOWS if state.window else SEALED_SETTINGS
+        stored = dict(zip(names, fields, strict=True))
         return stored | {"key": key_check(self.key), "seal": self.chain.seal(*fields)}
 
     def _state(self, connection: sqlite3.Connection) -> State:
@@ -150,7 +180,8 @@ class Charges:
         stored = dict(connection.execute("SELECT name, value FROM settings"))
         try:
             name, currency, link = stored["name"], stored["currency"], bytes.fromhex(stored["link"])
-            state = State(name, _limit(stored["limit"]), currency, int(stored["charges"]), link)
+            window, latest = (int(stored.get(setting, 0)) for setting in ("window", "latest"))
+            state = State(name, _limit(stored["limit"]), currency, int(stored["charges"]), link, window, latest)
             is_sound = stored == self._settings(state)
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             is_sound = False
@@ -191,13 +222,15 @@ class Charges:
 
     def _upgrade(self, file: SqliteFile, connection: sqlite3.Connection) -> None:
         """Turn version 1, which stored how many reports each holder made at each epsilon, into charges."""
+        if connection.execute("SELECT 1 FROM settings WHERE name = 'seal'").fetchone():  # version 1 had none
+            raise file.damaged("it is not of version 1, as it says")
         rows = connection.execute("SELECT holder, epsilon, reports FROM charges ORDER BY holder, epsilon").fetchall()
         limits = connection.execute("SELECT value FROM settings WHERE name = 'limit'").fetchall()
         spent: dict[str, Fraction] = {}
         charges: list[Charge] = []
         try:
             ((limit,),) = limits
-            first = self._first(_limit(limit))
+            first = self._first(_limit(limit), window=0)
             for holder, epsilon, reports in rows:
                 # an HMAC does not show the spelling: `Ledger` looks for each
                 name = normal_name(holder) if self.key is None else holder
@@ -213,17 +246,32 @@ class Charges:
 
 
 class Transaction:
-    """One consistent view of the charges, or one change of them."""
+    """One consistent view of the charges, or one change of them, at one moment."""
 
     def __init__(self, charges: Charges, connection: sqlite3.Connection, state: State) -> None:
         self.state = state
         self._charges, self._connection = charges, connection
+        # looked at when the file is locked, and never before the last charge: moments are in the order of the charges
+        self._moment = max(time.time_ns(), state.latest)
 
     def spent(self, name: str) -> Fraction:
-        """Return what the stored ``name`` has spent, from its last charge."""
-        row = self._connection.execute(
-            f"{ALL_CHARGES_SQL} WHERE holder = ? ORDER BY charge DESC LIMIT 1", (name,)
-        ).fetchone()
+        """Return what the stored ``name`` has spent: ever, or in the window that ends now."""
+        return self.ever_spent(name) - self.freed(name)
+
+    def ever_spent(self, name: str) -> Fraction:
+        """Return what the stored ``name`` has ever spent, from its last charge."""
+        return self._amount("holder = ? ORDER BY charge DESC", name)
+
+    def freed(self, name: str) -> Fraction:
+        """Return what the stored ``name`` had spent when the window began, from the last charge that left it."""
+        if not self.state.window:
+            return Fraction(0)
+        begin = max(self._moment - self.state.window, -1)  # no moment is negative, and SQLite's numbers have an end
+        return self._amount("holder = ? AND moment <= ? ORDER BY moment DESC, charge DESC", name, begin)
+
+    def _amount(self, condition: str, *values: str | int) -> Fraction:
+        """Return the sum in the first charge that is found, if it is as it was written; 0 if there is none."""
+        row = self._connection.execute(f"{ALL_CHARGES_SQL} WHERE {condition} LIMIT 1", values).fetchone()
         if row is None:
             return Fraction(0)
         before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()
@@ -236,7 +284,8 @@ class Transaction:
 
     def append(self, charges: Iterable[Charge], **changes: Any) -> None:
         """Write ``charges``, and with them changes of the limit or currency."""
-        self.state = self._charges.write(self._connection, replace(self.state, **changes), charges)
+        state = replace(self.state, latest=self._moment, **changes)
+        self.state = self._charges.write(self._connection, state, charges)
 
 
 def _limit(text: str) -> Fraction | float:

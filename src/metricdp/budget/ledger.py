@@ -12,14 +12,18 @@ import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
+from metricdp.budget.amounts import exactly, round_up, shown
 from metricdp.budget.charges import Charges
+from metricdp.budget.refusals import BudgetExceededError, BudgetsExceededError
 from metricdp.budget.store import TIMEOUT_SECONDS, check_holder, check_options, is_number, keyed, normal_name
-from metricdp.errors import Faults, InputError, MetricDPError, revealed
+from metricdp.budget.window import as_nanoseconds, as_window
+from metricdp.errors import Faults, InputError
 from metricdp.mechanism.snap import as_points
 from metricdp.metric.units import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import timedelta
     from pathlib import Path
 
     from numpy.typing import ArrayLike
@@ -30,54 +34,6 @@ if TYPE_CHECKING:
 
 # no holder has this name: the row notes a new limit in the place of an epsilon
 NOBODY = ""
-
-ROUNDING_HINT = (
-    "Doubles are counted exactly, and ten times the double 0.1 is a little more than 1: for room for exactly n reports "
-    "give limit=n * Fraction(epsilon)"
-)
-
-
-class BudgetExceededError(MetricDPError):
-    """A charge would pass the limit; nothing was recorded and nothing may be drawn.
-
-    Attributes
-    ----------
-    holder, spent, asked, limit
-        The holder, and the exact amounts.
-    """
-
-    def __init__(self, holder: str, spent: Fraction, asked: Fraction, limit: Fraction) -> None:
-        self.holder, self.spent, self.asked, self.limit = holder, spent, asked, limit
-        excess = spent + asked - limit
-        super().__init__(
-            f"the budget of {holder!r} does not suffice: spent {round_up(spent):g}, asked {round_up(asked):g}, limit "
-            f"{round_up(limit):g}, too much by {round_up(excess):.3g}; nothing was recorded, draw no report"
-            + (f". {ROUNDING_HINT}" if excess < limit / 10**12 else "")
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # made from the amounts again when it comes back from a worker process
-        return type(self), (self.holder, self.spent, self.asked, self.limit)
-
-
-class BudgetsExceededError(MetricDPError):
-    """One or more of many charges would pass the limit; none was recorded and nothing may be drawn.
-
-    Attributes
-    ----------
-    holders, n_asked
-        The holders whose budgets do not suffice, and how many were asked for. The message says how many, but not who.
-    """
-
-    def __init__(self, holders: tuple[str, ...], n_asked: int) -> None:
-        self.holders, self.n_asked = holders, n_asked
-        super().__init__(
-            f"the budgets of {len(holders):,} of {n_asked:,} holders{revealed(', '.join(holders))} do not suffice: "
-            "nothing was recorded for anyone, draw no report; leave these holders out, or raise the limit"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.holders, self.n_asked)
 
 
 class Ledger:
@@ -90,6 +46,11 @@ class Ledger:
 
     Many processes and threads may use one file at once, also after a fork. Amounts are exact: epsilons are doubles, and
     their sum is compared with the limit as a fraction. Names are compared in Unicode's form NFC.
+
+    With a window, the limit holds for every period of that length, and not for ever: a charge counts until exactly one
+    window after it. A period of n windows may hold n times the limit. An answer that `Memoized` repeats counts
+    when it was drawn, not when it is repeated. Time is that of the computer's clock, but never before the newest charge
+    in the file: a clock that is set back frees nothing. A clock that is set ahead does free budgets early.
 
     Every accidental change of the file (flipped bits, lost pages or rows) is detected and refused. With a key, the
     ledger also detects every change by someone who does not have the key. With a key *file*, it also detects that it
@@ -106,6 +67,9 @@ class Ledger:
         The most that a holder may spend: positive, a number, a Fraction, or infinity. It is stored in the file; opening
         the file with another limit is an error, and `change_limit` is the way to change it. May be left out with
         ``must_exist``.
+    window
+        The length of time over which a holder may spend the limit, such as ``timedelta(hours=24)``; None: for ever. It
+        is fixed when the ledger is made. With ``must_exist`` it may be left out, and the ledger's own is used.
     key
         At least 16 secret bytes, or the Path of a file that holds them and that nobody else can use (made together with
         a new ledger). The file then holds HMAC-SHA256 of the holders' names in place of the names. Either way **the
@@ -130,7 +94,7 @@ class Ledger:
     >>> ledger.charge("Ana", 0.5)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    metricdp.budget.ledger.BudgetExceededError: the budget of 'Ana' does not suffice: spent 0.75, asked 0.5, ...
+    metricdp.budget.refusals.BudgetExceededError: the budget of 'Ana' does not suffice: spent 0.75, asked 0.5, ...
     >>> folder.cleanup()
     """
 
@@ -139,6 +103,7 @@ class Ledger:
         path: str | Path,
         *,
         limit: float | Fraction | None = None,
+        window: timedelta | None = None,
         key: bytes | Path | None = None,
         must_exist: bool = False,
         new_head: bool = False,
@@ -147,10 +112,12 @@ class Ledger:
         faults = Faults("the ledger")
         check_options(key, timeout, faults)
         amount = None if limit is None and must_exist else _as_limit(limit, faults)
+        length = as_nanoseconds(window, faults)
         faults.raise_if_any()
         self._charges = Charges(
             path,
             limit=math.inf if amount is None else amount,
+            window=length,
             key=key,
             must_exist=must_exist,
             new_head=new_head,
@@ -160,8 +127,14 @@ class Ledger:
         stored = self.limit
         if amount is not None and stored != amount:
             raise InputError(
-                f"{self.path} has the limit {_shown(stored)}, not {_shown(amount)}: open it with its own limit, and "
+                f"{self.path} has the limit {shown(stored)}, not {shown(amount)}: open it with its own limit, and "
                 "call change_limit to change it for everyone"
+            )
+        own_window = self.window
+        if own_window != window and not (window is None and must_exist):
+            raise InputError(
+                f"{self.path} was made with window={own_window!r}, not {window!r}: a window cannot be changed, so open "
+                "it with its own, or make a new ledger"
             )
 
     def __enter__(self) -> Self:
@@ -171,7 +144,8 @@ class Ledger:
         """Leave: every transaction has closed its own connection, so nothing is left to close."""
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r}, limit={_shown(self.limit)})"
+        window = "" if self.window is None else f", window={self.window!r}"
+        return f"Ledger({str(self.path)!r}, limit={shown(self.limit)}{window})"
 
     @property
     def path(self) -> Path:
@@ -183,6 +157,12 @@ class Ledger:
         """The most that a holder may spend: an exact fraction, or infinity."""
         with self._charges.reading() as now:
             return now.state.limit
+
+    @property
+    def window(self) -> timedelta | None:
+        """The length of time over which the limit holds; None if it holds for ever."""
+        with self._charges.reading() as now:
+            return as_window(now.state.window)
 
     @property
     def currency(self) -> str:
@@ -252,12 +232,14 @@ class Ledger:
             self._check_currency(now.state.currency, currency)
             for holder, names in spellings.items():
                 count = sum(int(reports_of[name]) for name in names)
-                own, asked = now.spent(self._stored_name(holder)), count * Fraction(each)
-                spent = own + self._spent_otherwise(now, names)
+                stored, asked = self._stored_name(holder), count * Fraction(each)
+                ever = now.ever_spent(stored)
+                spent = ever - now.freed(stored) + self._spent_otherwise(now, names)
                 total = spent + asked
                 if total > now.state.limit:
-                    over.append(BudgetExceededError(holder, spent, asked, Fraction(now.state.limit)))
-                rows.append((self._stored_name(holder), each.hex(), count, subject, str(own + asked)))
+                    window = as_window(now.state.window)
+                    over.append(BudgetExceededError(holder, spent, asked, Fraction(now.state.limit), window))
+                rows.append((stored, each.hex(), count, subject, str(ever + asked)))
             if over:
                 raise BudgetsExceededError(tuple(e.holder for e in over), len(rows)) if are_many else over[0]
             now.append(rows, currency=now.state.currency or currency)
@@ -298,7 +280,7 @@ class Ledger:
         return mechanism.perturb_points(given, limit=limit, allow_unprotected=allow_unprotected)
 
     def exactly_spent(self, holder: str) -> Fraction:
-        """Return what ``holder`` has spent, without any rounding."""
+        """Return what ``holder`` has spent (in the window that ends now), without any rounding."""
         faults = Faults("the question")
         check_holder(holder, faults)
         faults.raise_if_any()
@@ -306,16 +288,16 @@ class Ledger:
             return now.spent(self._stored_name(holder)) + self._spent_otherwise(now, [holder])
 
     def spent(self, holder: str) -> float:
-        """Return what ``holder`` has spent, rounded up."""
+        """Return what ``holder`` has spent (in the window that ends now), rounded up."""
         return round_up(self.exactly_spent(holder))
 
     def remaining(self, holder: str) -> float:
-        """Return what ``holder`` may still spend, rounded down."""
+        """Return what ``holder`` may spend now, rounded down."""
         spent, limit = self.exactly_spent(holder), self.limit
         return math.inf if limit == math.inf else -round_up(min(spent - Fraction(limit), Fraction(0)))
 
     def holders(self) -> list[str]:
-        """Return everyone who has spent something: the names, or with a key their HMAC."""
+        """Return everyone who has ever spent something: the names, or with a key their HMAC."""
         with self._charges.reading() as now:
             return now.holders()
 
@@ -346,40 +328,22 @@ def currency_of(mechanism: Mechanism) -> str:
     return f"{promise.metric} (of the records {promise.records_hash[:16]})"
 
 
-def round_up(amount: Fraction | float) -> float:
-    """Return the least double that is not below ``amount``."""
-    try:
-        nearest = float(amount)
-    except OverflowError:
-        return math.inf
-    return nearest if nearest >= amount else math.nextafter(nearest, math.inf)
-
-
 def _checked(reports_of: Mapping[str, int], epsilon: float) -> float:
     """Check charges; return epsilon as a double, rounded up."""
     faults = Faults("the charge")
     for holder in reports_of:
         check_holder(holder, faults)
-    if not is_number(epsilon) or not 0 < epsilon < math.inf or round_up(_exactly(epsilon)) == math.inf:
+    if not is_number(epsilon) or not 0 < epsilon < math.inf or round_up(exactly(epsilon)) == math.inf:
         faults.add(f"epsilon must be positive and finite, got {epsilon!r}")
     for reports in reports_of.values():
         if isinstance(reports, bool) or not isinstance(reports, numbers.Integral) or reports < 1:
             faults.add(f"reports must be a whole number, 1 or more, got {reports!r}")
     faults.raise_if_any()
-    return round_up(_exactly(epsilon))
-
-
-def _exactly(value: Any) -> Fraction:
-    return Fraction(int(value)) if isinstance(value, numbers.Integral) else Fraction(*value.as_integer_ratio())
+    return round_up(exactly(epsilon))
 
 
 def _as_limit(limit: float | Fraction | None, faults: Faults) -> Fraction | float:
     if not is_number(limit) or not limit > 0:
         faults.add(f"limit must be positive, the most that a holder may spend, got {limit!r}")
         return math.nan
-    return math.inf if limit == math.inf else _exactly(limit)
-
-
-def _shown(limit: Fraction | float) -> str:
-    """Return the limit as a double where it is one, else as the fraction it is."""
-    return repr(round_up(limit)) if round_up(limit) == limit else str(limit)
+    return math.inf if limit == math.inf else exactly(limit)

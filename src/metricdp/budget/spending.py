@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from metricdp.budget.ledger import round_up
+from metricdp.budget.amounts import round_up
 
 if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism

@@ -68,6 +68,10 @@ class SqliteFile:
     path
         Made (readable by its owner only) if it does not exist. It appears with its tables, so an empty file is one that
         has lost them, and is refused.
+    variant
+        Another kind, of a later version, that an existing file may be.
+    new
+        The kind of a new file; ``kind`` if it is left out.
     settings
         Stored when the file is made. The one named ``key`` must be the same ever after.
     must_exist
@@ -83,6 +87,8 @@ class SqliteFile:
         kind: Kind,
         settings: dict[str, str],
         timeout: float,
+        variant: Kind | None = None,
+        new: Kind | None = None,
         must_exist: bool = False,
         upgrade: Upgrade | None = None,
     ) -> None:
@@ -95,9 +101,11 @@ class SqliteFile:
                     f"{self.path} does not exist: a new one would have forgotten all that was spent; put the old one "
                     "back, or make a new one on purpose"
                 )
-            self._make(settings)
+            self._make(new or kind, settings)
         _check_usable(self.path)
         with self._begun("BEGIN") as connection:
+            if variant is not None and _pragma(connection, "user_version") >= variant.version:
+                self._kind = variant
             needed = self._check_kind(connection, upgrade)
             self._check_key(connection, settings)
         if needed is not None:
@@ -149,7 +157,7 @@ class SqliteFile:
             f"{self.path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=SQLITE_WAIT_SECONDS
         )
 
-    def _make(self, settings: dict[str, str]) -> None:
+    def _make(self, kind: Kind, settings: dict[str, str]) -> None:
         """Make the file beside its place and link it there whole, unless another process was faster."""
         temporary = self.path.with_name(f".metricdp-{secrets.token_hex(8)}.tmp")
         try:
@@ -158,11 +166,11 @@ class SqliteFile:
                 with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
                     connection.execute("PRAGMA synchronous = EXTRA")
                     connection.execute("BEGIN EXCLUSIVE")
-                    for statement in (SETTINGS_SQL, *self._kind.schema):
+                    for statement in (SETTINGS_SQL, *kind.schema):
                         connection.execute(statement)
                     connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
-                    connection.execute(f"PRAGMA application_id = {self._kind.application_id}")
-                    connection.execute(f"PRAGMA user_version = {self._kind.version}")
+                    connection.execute(f"PRAGMA application_id = {kind.application_id}")
+                    connection.execute(f"PRAGMA user_version = {kind.version}")
                     connection.execute("COMMIT")
                 os.link(temporary, self.path)
                 _sync_folder(self.path.parent)

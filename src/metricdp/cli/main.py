@@ -46,7 +46,7 @@ def main() -> None:
 
 def _is_a_no(error: MetricDPError) -> bool:
     """Return whether the error is an answer: not private, or not within the budget."""
-    from metricdp.budget.ledger import BudgetsExceededError  # noqa: PLC0415  (the help needs no ledger)
+    from metricdp.budget.refusals import BudgetsExceededError  # noqa: PLC0415  (the help needs no ledger)
 
     return isinstance(error, (CertificationError, BudgetsExceededError))
 

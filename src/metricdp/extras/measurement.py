@@ -7,7 +7,7 @@ import numbers
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from metricdp.budget.ledger import round_up
+from metricdp.budget.amounts import round_up
 from metricdp.budget.store import is_number
 from metricdp.errors import InputError, MissingExtraError
 
