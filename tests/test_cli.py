@@ -22,6 +22,7 @@ from tests.conftest import ROME_500, linprog_optimum
 SOLVE_FIELDS = [
     "status",
     "method",
+    "solver",
     "partition",
     "blocks",
     "records",

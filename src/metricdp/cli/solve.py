@@ -168,6 +168,7 @@ def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
     return {
         "status": result.status.value,
         "method": result.method,
+        "solver": result.solver,
         "partition": None if result.partition is None else result.partition.name,
         "blocks": None if result.partition is None else result.partition.n_blocks,
         "records": problem.n_records,

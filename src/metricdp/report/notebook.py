@@ -33,7 +33,7 @@ def result_html(result: Result) -> str:
         ("expected loss", f"{result.loss:.6g} ({result.problem.loss_name})"),
         ("lower bound", f"{result.lower_bound:.6g}"),
         ("gap", f"{100 * result.gap:.3g} %"),
-        ("method", f"{result.method}, {result.seconds:.2f} s, {result.peak_mb:.0f} MB"),
+        ("solver", f"{result.solver}, {result.seconds:.2f} s, {result.peak_mb:.0f} MB"),
     ]
     return _table("Result", rows, result.mechanism.certificate.lines())
 

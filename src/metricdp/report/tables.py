@@ -178,7 +178,7 @@ def print_result(console: Console, result: Result) -> None:
     )
     print_line(
         console,
-        f"{result.status.value} by {result.method} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
+        f"{result.status.value} by {result.solver} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
         f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %",
     )
     print_certificate(console, result.mechanism)
