@@ -171,6 +171,7 @@ def _short(value: Any) -> str:
 def print_result(console: Console, result: Result) -> None:
     """Print the result of a run, and both certificates."""
     problem = result.problem
+    ended = f"{result.status.value} (interrupted)" if result.is_interrupted else result.status.value
     print_line(
         console,
         f"{problem.records.name}: {problem.n_records} records x {problem.n_outputs} outputs, "
@@ -178,7 +179,7 @@ def print_result(console: Console, result: Result) -> None:
     )
     print_line(
         console,
-        f"{result.status.value} by {result.solver} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
+        f"{ended} by {result.solver} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
         f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %",
     )
     print_certificate(console, result.mechanism)

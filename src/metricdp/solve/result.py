@@ -58,7 +58,8 @@ class Result:
 
     ``loss`` is that of the certified integer table; ``lower_bound`` comes from a dual point by a formula that is valid
     for any dual, and is for the true problem. ``method`` is what was asked for, and ``solver`` what ran: for ``"auto"``
-    the solvers that it chose, in their order, with commas between.
+    the solvers that it chose, in their order, with commas between. ``is_interrupted`` says that Ctrl-C or SIGTERM ended
+    the search before the gap was reached.
     """
 
     status: Status
@@ -74,6 +75,7 @@ class Result:
     trace: Trace
     partition: Partition | None = None
     cuts: int | None = None
+    is_interrupted: bool = False
 
     @property
     def gap(self) -> float:

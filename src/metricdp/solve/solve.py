@@ -148,6 +148,7 @@ def solve(
         trace=trace,
         partition=solver.partition,
         cuts=outcome.cuts if method == "benders" else None,
+        is_interrupted=stop.is_end_requested and not outcome.is_optimal,
     )
 
 
