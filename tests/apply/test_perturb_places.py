@@ -98,7 +98,7 @@ def test_unprotected_records_are_refused_or_counted(run, tmp_path):
     assert not (tmp_path / "out.csv").exists()
     code, _, complaint = run(*words, "--allow-unprotected")
     assert code == 0
-    assert "NOT PROTECTED: 1 reports are of records without any neighbour within 1.5 (haversine)" in complaint
+    assert "NOT PROTECTED: 1 reports are of records without any neighbour within 1.5 km (haversine)" in complaint
     assert "2 components" in complaint
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from metricdp.metric.units import per_unit, with_unit
 from metricdp.report.tables import stored_line
 
 if TYPE_CHECKING:
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 def mechanism_html(mechanism: Mechanism) -> str:
     """Return a small table: what it is, and both certificates in plain words."""
+    metric = mechanism.metric
     rows = [
         ("records", f"{mechanism.records.n:,} ({mechanism.records.name})"),
         ("outputs", f"{mechanism.outputs.n:,}"),
-        ("epsilon", f"{mechanism.epsilon:g}, neighbours within {mechanism.eta:g} ({mechanism.metric})"),
+        (
+            "epsilon",
+            f"{per_unit(mechanism.epsilon, metric)}, neighbours within {with_unit(mechanism.eta, metric)} ({metric})",
+        ),
     ]
     stored = stored_line(mechanism)
     return _table("Mechanism", rows, [*mechanism.certificate.lines(), *([] if stored is None else [stored])])
