@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-slow mutants lint types format bench bench-full paper docs clean help
+.PHONY: demo test test-slow mutants lint types format bench bench-full paper docs dist clean help
 
 help:
 	@echo "make demo       solve a real city and certify the mechanism"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench      ours against every peer on small instances, in half an hour; bench-full: the whole registry, days"
 	@echo "make paper      the paper's tables and figures at a small size, in minutes, into build/qiu2024"
 	@echo "make docs       build the documentation into build/docs"
+	@echo "make dist       build wheel and source distribution into dist, and check them"
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "metricdp needs Python 3.11 or newer, found " + sys.version.split()[0] + "; run: make PYTHON=/path/to/python3.11")'
@@ -63,6 +64,10 @@ paper: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+dist: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dist]"
+	$(BIN)/python tools/dist.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

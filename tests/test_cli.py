@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ from tests.conftest import ROME_500, linprog_optimum
 
 SOLVE_FIELDS = [
     "status",
+    "interrupted",
     "method",
+    "solver",
     "partition",
     "blocks",
     "records",
@@ -253,6 +256,39 @@ def test_interrupted(run, monkeypatch):
 
     monkeypatch.setattr("metricdp.cli.solve.named", interrupt)
     assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; nothing was written\n")
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Ctrl-C as soon as the search begins."""
+
+    class Interrupting(ProgressLine):
+        def __call__(self, row):
+            super().__call__(row)
+            if row["stage"] == "start":
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("metricdp.cli.solve.ProgressLine", Interrupting)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_run_that_ctrl_c_ended_says_so(run, words):
+    code, text, complaint = run("solve", *GRID, "--epsilon", 1, "-o", "best.mdp", *words)
+    assert code == 1
+    if words:
+        assert (json.loads(text)["status"], json.loads(text)["interrupted"]) == ("limit", True)
+    else:
+        assert "\nlimit (interrupted) by " in text
+        assert "was not reached: the run was interrupted" in complaint
+    assert run("verify", "best.mdp")[0] == 0
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_run_that_reached_its_gap_was_not_interrupted(run):
+    code, text, _ = run("solve", *GRID, "--epsilon", 1, "--gap", 1)  # anything will do
+    assert code == 0
+    assert "\noptimal by " in text
 
 
 @pytest.mark.parametrize(

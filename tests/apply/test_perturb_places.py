@@ -98,7 +98,7 @@ def test_unprotected_records_are_refused_or_counted(run, tmp_path):
     assert not (tmp_path / "out.csv").exists()
     code, _, complaint = run(*words, "--allow-unprotected")
     assert code == 0
-    assert "NOT PROTECTED: 1 reports are of records without any neighbour within 1.5 (haversine)" in complaint
+    assert "NOT PROTECTED: 1 reports are of records without any neighbour within 1.5 km (haversine)" in complaint
     assert "2 components" in complaint
 
 
@@ -306,3 +306,28 @@ def test_a_pipe_has_no_length(city, tmp_path):
     writer.join()
     assert summary.reports == 3
     assert seen == [(None, 3)]
+
+
+def test_outputs_named_gz_are_packed(perturb, run, tmp_path):
+    """The same reports as in plain files; what a gzip file can say beside them (a name, a time) it does not."""
+    (tmp_path / "in.v1.csv").write_text(PLACES)
+    words = ["--input", "in.v1.csv", "--snap-limit", 0.1, "--output"]
+    for name in ("reports.2024.csv", "reports.v1.geojson"):
+        assert perturb(*words, name)[0] == 0
+        assert perturb(*words, f"{name}.gz", "--snap-distances", "secret.csv.gz")[0] == 0
+        packed = (tmp_path / f"{name}.gz").read_bytes()
+        assert packed[:8] == b"\x1f\x8b\x08" + bytes(5)
+        assert gzip.decompress(packed) == (tmp_path / name).read_bytes()
+        assert stat.S_IMODE((tmp_path / f"{name}.gz").stat().st_mode) == 0o600
+        code, text, _ = run("estimate", "city.mdp", "--input", f"{name}.gz", "--output", "shares.csv.gz", "--json")
+        assert (code, json.loads(text)["reports"]) == (0, 3)
+        assert gzip.decompress((tmp_path / "shares.csv.gz").read_bytes()).count(b"\n") == 4
+    assert gzip.decompress((tmp_path / "secret.csv.gz").read_bytes()).startswith(b"row,snap_distance")
+    assert perturb(*words, "reports.gz.csv")[0] == 0
+    assert len(rows_of(tmp_path / "reports.gz.csv")) == 4
+
+
+def test_a_failure_while_packing_leaves_nothing(perturb, tmp_path):
+    (tmp_path / "in.csv").write_text(PLACES)
+    assert perturb("--input", "in.csv", "--output", "out.csv.gz", "--snap-limit", 1e-9)[0] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]

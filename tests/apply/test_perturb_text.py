@@ -235,3 +235,9 @@ def test_options_that_do_not_go_together(perturb, tmp_path, words, part):
     assert part in complaint
     assert complaint.count("\n") == 1
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_text_named_gz_is_packed(mechanism, tmp_path):
+    (tmp_path / "in.txt").write_text("alpha beta\n")
+    perturb_text(mechanism, tmp_path / "in.txt", tmp_path / "out.v1.txt.gz")
+    assert gzip.decompress((tmp_path / "out.v1.txt.gz").read_bytes()) == b"alpha beta\n"

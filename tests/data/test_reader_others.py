@@ -44,7 +44,7 @@ def test_words_are_joined_from_parts(write, monkeypatch, n):
     monkeypatch.setattr(word_vectors, "WORDS_AT_ONCE", 2)
     records = read_word_vectors(write("".join(f"w{row} {row} -{row}\n" for row in range(n)), "my.words.txt"))
     assert records.coordinates.tolist() == [[row, -row] for row in range(n)]
-    assert (records.ids, records.name) == (tuple(f"w{row}" for row in range(n)), "my")
+    assert (records.ids, records.name) == (tuple(f"w{row}" for row in range(n)), "my.words")
 
 
 def test_one_number_makes_a_vector_and_a_head_has_two(write):
@@ -125,7 +125,7 @@ def edge(source="a", target="b", **values):
 
 def test_a_graph_without_streets_and_values_without_keys(write):
     records = read_graphml(write(graph(NODES), "my.town.graphml"))
-    assert (records.ids, records.name, records.streets.n_edges) == (("a", "b"), "my", 0)
+    assert (records.ids, records.name, records.streets.n_edges) == (("a", "b"), "my.town", 0)
     assert records.coordinates.tolist() == [[57.0, 12.0], [58.0, 13.0]]
 
 
@@ -244,7 +244,7 @@ def test_nodes_outside_an_extract_interrupt_a_street(tmp_path):
         writer.add_way(Way(id=3, nodes=[30, 50], tags={"highway": "residential"}))
         writer.add_way(Way(id=4, nodes=[10, 40], tags={"building": "yes"}))
     records = read_pbf(path)
-    assert (records.ids, records.name) == (("20", "50"), "my")
+    assert (records.ids, records.name) == (("20", "50"), "my.town")
     assert records.streets.edges.tolist() == [[0, 1]]
     by_way_of_30 = haversine_km([57.0, 12.02], [57.0, 12.03]) + haversine_km([57.0, 12.03], [57.0, 12.05])
     assert records.streets.lengths.tolist() == pytest.approx([by_way_of_30], rel=1e-12)
@@ -353,8 +353,19 @@ def test_files_that_are_there(tmp_path, write):
     assert message_of(existing_file, empty) == f"{empty} is empty: give a file with at least one record"
 
 
-@pytest.mark.parametrize(("path", "name"), [("a/b.c.d", "b"), ("b", "b"), ("a/.hidden", ".hidden"), (Path("x.y"), "x")])
-def test_records_are_called_by_the_first_part_of_the_name(path, name):
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a/b.c.d", "b.c"),
+        ("b", "b"),
+        ("a/.hidden", ".hidden"),
+        (Path("x.y"), "x"),
+        ("a.b/x.csv.gz", "x"),
+        ("x.GZ", "x"),
+        ("x.1.osm.pbf", "x.1"),
+    ],
+)
+def test_records_are_called_by_the_name_without_its_format(path, name):
     assert stem(path) == name
 
 

@@ -281,6 +281,6 @@ def test_damaged_rows_are_named(write):
     assert message.endswith("): correct the line")
 
 
-def test_packed_tables_are_named_without_their_suffixes(write):
-    assert read_csv(write(gzip.compress(b"x\n1\n"), "my.places.csv.gz")).name == "my"
+def test_tables_are_named_without_their_format(write):
+    assert read_csv(write(gzip.compress(b"x\n1\n"), "my.places.csv.gz")).name == "my.places"
     assert read_csv(write("x\n1\n", ".hidden")).name == ".hidden"

@@ -396,3 +396,18 @@ def test_an_edited_file_with_fewer_pairs_is_refused(grid, tmp_path):
     save_file(tensors, tmp_path / "b.mdp", metadata=metadata)
     with pytest.raises(mdp.CertificationError, match="pairs"):
         mdp.load(tmp_path / "b.mdp")
+
+
+@pytest.mark.parametrize(("metric", "within", "budget"), [("haversine", "5 km", "2 per km"), ("euclidean", "5", "2")])
+def test_certificates_give_units_where_the_metric_has_one(metric, within, budget):
+    kind = "places" if metric == "haversine" else "vectors"
+    records = mdp.Records([[0.0, 0.0], [0.01, 0.0], [0.02, 0.0], [9.0, 0.0]], kind=kind)
+    mechanism = mdp.exponential(mdp.Problem(records, epsilon=2.0, eta=5.0, metric=metric))
+    lines = [line for line in mechanism.certificate.lines() if " within " in line or "epsilon" in line]
+    proof = next(line for line in lines if line.startswith("Private"))
+    assert f"pairs within {within} ({metric}), 4 outputs, both ways, satisfies epsilon = {budget} exactly" in proof
+    assert any(line.startswith("Tightest") and line.endswith(" per km.") == (metric == "haversine") for line in lines)
+    assert any(f"no neighbour within {within};" in line for line in lines)
+    assert f"along neighbours within {within} ({metric}, d in" in mechanism.guarantee.sentence
+    point = mechanism.guarantee.for_points(0.25).sentence
+    assert f"oints within {'0.25 km' if metric == 'haversine' else '0.25'} of " in point

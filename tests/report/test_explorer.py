@@ -168,11 +168,14 @@ def test_the_command_writes_a_page(run, city, tmp_path):
     assert "streets" in payload["arrays"]
 
 
-def test_the_command_names_the_page_after_the_file(run, city, tmp_path):
-    city.mechanism.save("city.mdp")
-    code, _, _ = run("report", "city.mdp", "--against", "none")
+@pytest.mark.parametrize(
+    ("file", "page"), [("city.mdp", "city.html"), ("city.v1.mdp", "city.v1.html"), ("city.v1", "city.v1.html")]
+)
+def test_the_command_names_the_page_after_the_file(run, city, tmp_path, file, page):
+    city.mechanism.save(file)
+    code, _, _ = run("report", file, "--against", "none")
     assert code == 0
-    assert payload_of((tmp_path / "city.html").read_text(encoding="utf-8"))["compared"] == []
+    assert payload_of((tmp_path / page).read_text(encoding="utf-8"))["compared"] == []
 
 
 def test_a_metric_that_cannot_be_computed_again_gives_a_page_without_losses(run, tmp_path):

@@ -37,6 +37,7 @@ def check_agreement(result, problem):
 def test_small_problems_are_for_the_interior_point():
     result = mdp.solve(town(), gap=1e-4)
     assert set(chosen(result)) == {"interior"}
+    assert (result.method, result.solver, result.mechanism.solver) == ("auto", "interior", "interior")
     assert result.status is mdp.Status.OPTIMAL
     assert all("operations" in row["reason"] for row in result.trace.rows if row["stage"] == "choice")
     check_agreement(result, town())
@@ -47,6 +48,7 @@ def test_a_rough_gap_takes_first_order_steps_where_the_interior_point_is_dear(mo
     monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e-3)
     result = mdp.solve(town(), gap=0.02)
     assert set(chosen(result)) == {"first-order"}
+    assert result.solver == "first-order"
     assert result.status is mdp.Status.OPTIMAL
     check_agreement(result, town())
 
@@ -57,6 +59,7 @@ def test_slow_steps_hand_over(monkeypatch):
     monkeypatch.setattr(auto, "STEP_OPERATIONS", 1e6)
     result = mdp.solve(town(), gap=1e-5)
     assert chosen(result)[:2] == ["first-order", "interior"]
+    assert result.solver == "first-order, interior"
     steps = [row for row in result.trace.rows if row["stage"] == "first-order"]
     assert steps[-1]["iteration"] <= 100
     assert result.status is mdp.Status.OPTIMAL

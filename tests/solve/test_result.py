@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.errors import SolverError
+from metricdp.errors import SolverError, StoppedError
 
 FACADE = importlib.import_module("metricdp.solve.solve")
 
@@ -55,3 +55,36 @@ def test_the_clock_of_the_trace_goes_forward():
     result = mdp.solve(problem, method="first-order", gap=0.01)
     assert "edges" in {row["stage"] for row in result.trace.rows}
     assert (np.diff([row["seconds"] for row in result.trace.rows]) >= 0).all()
+
+
+@pytest.mark.parametrize("method", ["direct", "first-order", "local", "columns"])
+def test_a_solver_that_was_named_is_the_one_that_ran(method):
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.5)
+    result = mdp.solve(problem, method=method, gap=0.1)
+    assert (result.method, result.solver) == (method, method)
+    assert f", {method}, " in repr(result)
+    assert f"<td>{method}, " in result._repr_html_()
+
+
+def test_records_that_are_alone_need_no_solver():
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=0.5)
+    assert mdp.solve(problem).solver == "cheapest output"
+
+
+def test_components_name_every_solver_that_ran_once(monkeypatch):
+    """Two small components for the interior point, and a large one that it is too costly for."""
+    points = np.concatenate([np.arange(3.0), 100.0 + np.arange(4.0), 200.0 + np.arange(12.0)])
+    auto = importlib.import_module("metricdp.solve.solvers.auto")
+    costs = auto.interior_operations
+    monkeypatch.setattr(auto, "interior_operations", lambda graph, *rest: 1e12 if graph.n > 9 else costs(graph, *rest))
+    result = mdp.solve(mdp.Problem(points, epsilon=1.0, eta=1.0, outputs=6), gap=0.05)
+    assert result.solver == "interior, first-order"
+
+
+def test_a_limit_before_any_solver_ran_names_the_method(monkeypatch):
+    def stopped(*_):
+        raise StoppedError("it was time to stop")
+
+    monkeypatch.setattr("metricdp.solve.solvers.auto.Auto.run", stopped)
+    result = mdp.solve(mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.5))
+    assert (result.status, result.solver) == (mdp.Status.LIMIT, "auto")

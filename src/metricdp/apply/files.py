@@ -7,7 +7,7 @@ import io
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,12 +16,14 @@ from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
 from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
 from metricdp.budget.charging import Persons, charged, nowhere
+from metricdp.data.readers.files import format_of
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -77,7 +79,7 @@ def perturb_file(
     """Write one report for each row of ``source``, in its order, and nothing else of the row unless it is kept.
 
     The files may be of any length: they are read and written in pieces. ``target`` appears complete at the end or not
-    at all. It is GeoJSON if its name ends so (``.geojson``, ``.json``), else CSV.
+    at all. It is GeoJSON if its name ends so (``.geojson``, ``.json``), else CSV, and packed if ``.gz`` follows.
 
     Parameters
     ----------
@@ -154,9 +156,9 @@ def _write(
     summary, first_far = FileSummary(), 0
     with ExitStack() as stack:
         text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
-        into = nowhere if is_rehearsal else replacing
-        writer = _writer(mechanism, stack.enter_context(into(target, is_private=True)), target, keep)
-        notes = None if snap_distances is None else stack.enter_context(into(snap_distances, is_private=True))
+        into = partial(nowhere if is_rehearsal else replacing, is_private=True, may_pack=True)
+        writer = _writer(mechanism, stack.enter_context(into(target)), target, keep)
+        notes = None if snap_distances is None else stack.enter_context(into(snap_distances))
         if notes is not None:
             notes.write("row,snap_distance,is_reported\r\n")
         read = geojson_batches if is_geojson else csv_batches
@@ -285,10 +287,7 @@ class _GeoJsonWriter:
 
 
 def _is_geojson(path: str | Path) -> bool:
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    return suffixes[-1:] != [] and suffixes[-1] in GEOJSON_SUFFIXES
+    return format_of(path) in GEOJSON_SUFFIXES
 
 
 def _coordinate_names(mechanism: Mechanism) -> list[str]:

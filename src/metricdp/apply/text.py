@@ -73,7 +73,7 @@ def perturb_text(
     The vocabulary is the mechanism's records. Case is not kept: a word is looked up unchanged, then in lower case,
     and the draw is written as the vocabulary spells it. Numbers, symbols and everything else that is neither blank nor
     punctuation is a word, and unknown unless the vocabulary holds it. Line breaks are kept; other blanks become one
-    space. So the number of words in each line can be seen.
+    space. So the number of words in each line can be seen. ``target`` is packed if its name ends with ``.gz``.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def perturb_text(
     """
     check_writable(target, may_be_stream=True)
     words = Words(mechanism, unknown=unknown, keep_punctuation=keep_punctuation, allow_unprotected=allow_unprotected)
-    with TextSource(source) as text, replacing(target, is_private=True) as out:
+    with TextSource(source) as text, replacing(target, is_private=True, may_pack=True) as out:
         for block in whole_words(text):
             words.write(block, out)
             if progress is not None:

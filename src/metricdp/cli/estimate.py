@@ -15,6 +15,7 @@ from rich.text import Text
 
 from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json
 from metricdp.cli.checks import check_targets
+from metricdp.data.readers.files import format_of
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.mechanism.files import load
@@ -96,17 +97,17 @@ def _questions(
 def _write(found: PopulationEstimate, intervals: dict[str, ShareInterval], targets: dict[str, Path | None]) -> None:
     target, table, plot, prior = targets.values()
     if target is not None:
-        is_map = target.suffix.lower() in (".geojson", ".json")
-        write_whole(target, (_map(found) if is_map else _shares(found)).encode())
+        is_map = format_of(target) in (".geojson", ".json")
+        write_whole(target, (_map(found) if is_map else _shares(found)).encode(), may_pack=True)
     if table is not None:
-        write_whole(table, _intervals(intervals).encode())
+        write_whole(table, _intervals(intervals).encode(), may_pack=True)
     if plot is not None:
         from metricdp.report.population import save_estimate_plot  # noqa: PLC0415  (an extra)
 
         save_estimate_plot(plot, found, intervals)
     if prior is not None:
         weights = found.as_prior().prior
-        write_whole(prior, "".join(f"{weight!r}\n" for weight in weights.tolist()).encode())
+        write_whole(prior, "".join(f"{weight!r}\n" for weight in weights.tolist()).encode(), may_pack=True)
         print_line(err, f"WARNING: {found.prior_warning}")
 
 

@@ -24,6 +24,7 @@ from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.metric.units import with_unit
 from metricdp.report.tables import LiveLine, print_line, printable
 
 STANDARD_OUTPUT = 1  # its number among the open streams
@@ -164,8 +165,9 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
     lines = [f"{summary.reports} reports written to {target}"]
     if summary.largest_snap_distance is not None:
         lines.append(
-            f"Places were up to {summary.largest_snap_distance:.6g} from their records (limit "
-            f"{options['snap_limit']:g}); {summary.dropped:,} beyond the limit were dropped."
+            f"Places were up to {with_unit(summary.largest_snap_distance, mechanism.metric, digits='.6g')} from their "
+            f"records (limit {with_unit(options['snap_limit'], mechanism.metric)}); "
+            f"{summary.dropped:,} beyond the limit were dropped."
         )
         lines.append(mechanism.guarantee.for_points(options["snap_limit"]).sentence)
     each = f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {mechanism.guarantee.unit}"
@@ -252,8 +254,9 @@ def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
     n_components = mechanism.certificate.n_components
     if n_unprotected:
         lines.append(
-            f"NOT PROTECTED: {n_unprotected:,} reports are of records without any neighbour within {mechanism.eta:g} "
-            f"({mechanism.metric}); they may show the true one. Make a mechanism with a larger eta."
+            f"NOT PROTECTED: {n_unprotected:,} reports are of records without any neighbour within "
+            f"{with_unit(mechanism.eta, mechanism.metric)} ({mechanism.metric}); they may show the true one. "
+            "Make a mechanism with a larger eta."
         )
     if n_components > 1:
         lines.append(

@@ -43,7 +43,7 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML page that shows what a mechanism does, with both certificates; it works offline."""
-    page = file.with_suffix(".html") if output is None else output
+    page = _page_of(file) if output is None else output
     check_targets({"--output": page}, {"FILE.mdp": file, "--trace": trace, "--map": background, "--streets": streets})
     if streets is not None and background is None:
         raise InputError(f"--streets {streets} goes with --map DATA: name the places that the streets join")
@@ -85,3 +85,8 @@ def _streets(background: str, streets: str | None) -> StreetNetwork:
     if network is None:
         raise InputError(f"--map {background} has no streets: name a GraphML or OSM PBF file, or add --streets CSV")
     return network
+
+
+def _page_of(file: Path) -> Path:
+    """Return the page beside a mechanism; a name with dots that is not FILE.mdp is kept whole."""
+    return file.with_suffix(".html") if file.suffix.lower() == ".mdp" else file.with_name(f"{file.name}.html")

@@ -155,7 +155,7 @@ def solve_command(
         if output is not None:
             print_line(out, f"written to {output}")
         if result.status is not Status.OPTIMAL:
-            print_line(err, f"the gap {gap:g} was not reached: {_remedy(result.status)}")
+            print_line(err, f"the gap {gap:g} was not reached: {_remedy(result)}")
     if output is None:
         print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
     if result.status is not Status.OPTIMAL:
@@ -167,7 +167,9 @@ def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
     problem = result.problem
     return {
         "status": result.status.value,
+        "interrupted": result.is_interrupted,
         "method": result.method,
+        "solver": result.solver,
         "partition": None if result.partition is None else result.partition.name,
         "blocks": None if result.partition is None else result.partition.n_blocks,
         "records": problem.n_records,
@@ -231,7 +233,11 @@ def _loss(loss: str | None) -> Any:
     return read_matrix(file_named("--loss", str(loss), "travel", "distance"))
 
 
-def _remedy(status: Status) -> str:
-    if status is Status.FAILED:
+def _remedy(result: Result) -> str:
+    if result.is_interrupted:
+        return (
+            "the run was interrupted, and this is the best mechanism until then; give it more time, or a larger --gap"
+        )
+    if result.status is Status.FAILED:
         return "more time would not help; try another --method, such as direct, or accept a larger --gap"
     return "give more time (--time-limit) or accept a larger --gap"

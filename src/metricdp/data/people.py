@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.data.readers.columns import listed
+from metricdp.data.readers.files import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,15 +81,14 @@ def repetition_warning(points: NDArray[np.float64]) -> str | None:
 
 def column_names(source: str | PathLike[str]) -> list[str]:
     """Return the names of all columns of a CSV file or of the first feature's properties; none for anything else."""
-    path = Path(source)
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    if suffixes[-1:] not in ([".csv"], [".geojson"], [".json"]):
+    path, suffix = Path(source), format_of(source)
+    if suffix not in (".csv", ".geojson", ".json"):
         return []
     text = ""
     with suppress(OSError, EOFError, zlib.error):
         if path.is_file():  # a pipe can be read once only
             text = _beginning(path)
-    if suffixes[-1] == ".csv":
+    if suffix == ".csv":
         with suppress(csv.Error):
             return [name.strip() for name in next(csv.reader(text.splitlines()), [])]
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import secrets
@@ -9,7 +10,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -22,6 +23,7 @@ except ImportError:  # not on Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from os import PathLike
 
 PRIVATE_MODE = 0o600  # readable and writable by the owner only
 MAX_LINKS = 40  # as many as Linux follows
@@ -35,13 +37,13 @@ FORMULA = re.compile("'*[=+\\-@\t\r\n]")  # the start of what spreadsheets run, 
 class Target:
     """The target of a write."""
 
-    def __init__(self, path: str | Path, stream: IO[bytes]) -> None:
-        self.path, self._stream = path, stream
+    def __init__(self, path: str | Path, stream: IO[bytes] | gzip.GzipFile) -> None:
+        self.path, self.stream = path, stream
 
     def write(self, data: str | bytes | memoryview) -> None:
         """Write bytes, or a text as UTF-8."""
         with _explained(self.path):
-            self._stream.write(data.encode() if isinstance(data, str) else data)
+            self.stream.write(data.encode() if isinstance(data, str) else data)
 
 
 def check_writable(path: str | Path, *, may_be_stream: bool = False) -> None:
@@ -68,15 +70,26 @@ def check_writable(path: str | Path, *, may_be_stream: bool = False) -> None:
         raise InputError(f"cannot write {path}: permission denied; choose another path")
 
 
-def write_whole(path: str | Path, data: bytes) -> None:
+def is_packed(path: str | PathLike[str]) -> bool:
+    """Return whether the name of a file says that it is a gzip file.
+
+    Examples
+    --------
+    >>> is_packed("reports.csv.GZ"), is_packed("reports.gz.csv"), is_packed(".gz")
+    (True, False, False)
+    """
+    return Path(path).suffix.lower() == ".gz"
+
+
+def write_whole(path: str | Path, data: bytes, *, may_pack: bool = False) -> None:
     """Write ``data`` to the file ``path``, completely or not at all; see `replacing`."""
     check_writable(path)
-    with replacing(path) as target:
+    with replacing(path, may_pack=may_pack) as target:
         target.write(data)
 
 
 @contextmanager
-def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]:
+def replacing(path: str | Path, *, is_private: bool = False, may_pack: bool = False) -> Iterator[Target]:
     """Write a file beside ``path`` that takes its place at the end, and only if nothing failed.
 
     A new file gets the permissions that the umask allows; a replacement keeps those of the old file. A private file can
@@ -84,11 +97,14 @@ def replacing(path: str | Path, *, is_private: bool = False) -> Iterator[Target]
     first.
 
     An open stream of this process (``/dev/stdout``, ``/dev/fd/3``) is never replaced: it gets everything at the end.
+
+    With ``may_pack``, a file whose name ends with ``.gz`` is packed, without a time or a name inside.
     """
     check_writable(path, may_be_stream=True)
     number = stream_number(path)
-    with _buffered(path, number) if number is not None else _beside(path, is_private=is_private) as target:
-        yield target
+    plain = _buffered(path, number) if number is not None else _beside(path, is_private=is_private)
+    with plain as target, _packing(target) if may_pack and is_packed(path) else nullcontext(target) as given:
+        yield given
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -159,6 +175,17 @@ def plain_cell(cell: str) -> str:
 
 
 @contextmanager
+def _packing(target: Target) -> Iterator[Target]:
+    """Yield a target that packs what it is given into ``target``."""
+    with _explained(target.path):
+        stream = gzip.GzipFile("", "wb", fileobj=target.stream, mtime=0)
+    try:
+        yield Target(target.path, stream)
+    finally:
+        _close(target.path, stream)
+
+
+@contextmanager
 def _beside(path: str | Path, *, is_private: bool) -> Iterator[Target]:
     place = _place(path)
     remove_leftovers(place.parent)
@@ -214,7 +241,7 @@ def _buffered(path: str | Path, number: int) -> Iterator[Target]:
                 shutil.copyfileobj(stream, end)
 
 
-def _close(path: str | Path, stream: IO[bytes]) -> None:
+def _close(path: str | Path, stream: IO[bytes] | gzip.GzipFile) -> None:
     with _explained(path):
         stream.close()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metricdp.mechanism.guarantee import NOT_PROTECTED
+from metricdp.metric.units import per_unit, with_unit
 
 if TYPE_CHECKING:
     from metricdp.mechanism.exact import PrivacyCheck
@@ -69,11 +70,12 @@ class Certificate:
             return [*scope, *self._optimal()]
         proof = [
             (
-                f"Private: every one of {check.n_pairs:,} neighbour pairs within {self.eta:g} ({self.metric}), "
-                f"{check.n_outputs} outputs, both ways, satisfies epsilon = {check.epsilon:g} exactly "
+                f"Private: every one of {check.n_pairs:,} neighbour pairs within {with_unit(self.eta, self.metric)} "
+                f"({self.metric}), {check.n_outputs} outputs, both ways, satisfies epsilon = "
+                f"{per_unit(check.epsilon, self.metric)} exactly "
                 f"({check.n_decided_exactly:,} of {check.n_compared:,} comparisons needed integers)."
             ),
-            f"Tightest epsilon that holds: {check.tightest_epsilon:.9g}.",
+            f"Tightest epsilon that holds: {per_unit(check.tightest_epsilon, self.metric, digits='.9g')}.",
         ]
         unprotected = [line for line in scope if line.startswith(NOT_PROTECTED)]
         rest = [line for line in scope if not line.startswith(NOT_PROTECTED)]

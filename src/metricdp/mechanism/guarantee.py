@@ -15,7 +15,7 @@ from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
 from metricdp.mechanism.points import PointGuarantee
 from metricdp.mechanism.scope import can_be_recomputed
-from metricdp.metric.units import unit_of
+from metricdp.metric.units import unit_of, with_unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,8 +120,9 @@ class Guarantee:
         count = int(self.is_isolated[rows].sum())
         if count:
             raise InputError(
-                f"{count} of {len(rows)} inputs are records without any neighbour within {self.eta:g} ({self.metric}): "
-                "their reports may reveal them, so nothing is reported; make a mechanism with a larger eta, or "
+                f"{count} of {len(rows)} inputs are records without any neighbour within "
+                f"{with_unit(self.eta, self.metric)} ({self.metric}): their reports may reveal them, "
+                "so nothing is reported; make a mechanism with a larger eta, or "
                 "allow unprotected reports"
             )
 
@@ -130,7 +131,8 @@ class Guarantee:
         """The promise in one sentence."""
         if self.graph.n_pairs == 0:
             return "NOTHING is protected: no record has a neighbour within eta; choose a larger eta."
-        near = f"two of these {self.records.n:,} records at distance d along neighbours within {self.eta:g}"
+        reach = with_unit(self.eta, self.metric)
+        near = f"two of these {self.records.n:,} records at distance d along neighbours within {reach}"
         rest = []
         if self.graph.n_components > 1:
             rest.append(f"the {self.graph.n_components:,} groups that no path joins are not protected from one another")
@@ -149,8 +151,8 @@ class Guarantee:
             return ["No record has a neighbour within eta: NOTHING is protected. Choose a larger eta."]
         if self.n_isolated:
             lines.append(
-                f"{NOT_PROTECTED}: {self.n_isolated:,} of {graph.n:,} records have no neighbour within {self.eta:g}; "
-                "their reports may reveal them."
+                f"{NOT_PROTECTED}: {self.n_isolated:,} of {graph.n:,} records have no neighbour within "
+                f"{with_unit(self.eta, self.metric)}; their reports may reveal them."
             )
         if graph.n_components > 1:
             lines.append(

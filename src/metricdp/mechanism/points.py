@@ -12,6 +12,7 @@ from metricdp.errors import InputError
 from metricdp.metric.cells import Cells
 from metricdp.metric.connecting import connecting_eta
 from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.units import with_unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +101,7 @@ class PointGuarantee:
             return f"{alone:,} of {self.graph.n:,} records have no neighbour, so a report may reveal a point near one"
         if self._apart(self.limit) is not None:
             return (
-                f"points within {self.limit:.9g} of one another can belong to records that no path of neighbours "
+                f"points within {self._limit} of one another can belong to records that no path of neighbours "
                 "joins, so a report may tell them apart completely"
             )
         return ""
@@ -109,7 +110,7 @@ class PointGuarantee:
         """Refuse if nearby points are not protected, whatever the points are, so that the refusal reveals nothing."""
         if self.fault:
             raise InputError(
-                f"points within {self.limit:.9g} of the records are not protected: {self.fault}; make a mechanism with "
+                f"points within {self._limit} of the records are not protected: {self.fault}; make a mechanism with "
                 f"an eta that joins all records{self._joining}, use a smaller snap limit, or allow unprotected reports"
             )
 
@@ -117,24 +118,29 @@ class PointGuarantee:
     def _joining(self) -> str:
         if self.records.n > ETA_ADVICE_UP_TO:
             return ""
-        return f" ({1.001 * connecting_eta(self.records, self.cells.metric):.4g} or more)"  # never rounded below it
+        eta = 1.001 * connecting_eta(self.records, self.cells.metric)  # never rounded below it
+        return f" ({with_unit(eta, self.cells.metric, digits='.4g')} or more)"
+
+    @property
+    def _limit(self) -> str:
+        return with_unit(self.limit, self.cells.metric, digits=".9g")
 
     @property
     def sentence(self) -> str:
         """The promise in one sentence."""
         if self.fault:
-            return f"Points within {self.limit:.9g} of the records are NOT protected: {self.fault}."
-        near, path = self.bound(0.0), self.reach(0.0).distance
+            return f"Points within {self._limit} of the records are NOT protected: {self.fault}."
+        near, path = self.bound(0.0), with_unit(self.reach(0.0).distance, self.cells.metric, digits=".4g")
         first = (
-            f"Points within {self.limit:.9g} of a record: of two points next to each other, whose records can be "
-            f"a path of {path:.4g} apart, any report is at most {_factor(near)} times (exp({near:.4g})) more likely "
+            f"Points within {self._limit} of a record: of two points next to each other, whose records can be "
+            f"a path of {path} apart, any report is at most {_factor(near)} times (exp({near:.4g})) more likely "
             "from one than from the other."
         )
         sentences = [first]
         if self.graph.n <= EXACT_PATHS_UP_TO:
             far = self.bound(self.limit)
             sentences.append(
-                f"For points within {self.limit:.9g} of one another it is {_factor(far)} times (exp({far:.4g}))."
+                f"For points within {self._limit} of one another it is {_factor(far)} times (exp({far:.4g}))."
             )
         if self.graph.n_components > 1:
             sentences.append(

@@ -17,6 +17,29 @@ def unit_of(metric: str) -> str:
     return UNITS.get(metric, "")
 
 
+def with_unit(distance: float, metric: str, *, digits: str = "g") -> str:
+    """Return a distance in the unit of ``metric``, with that unit if it has one; ``digits`` is a format.
+
+    Examples
+    --------
+    >>> with_unit(0.2, "haversine"), with_unit(2.0, "euclidean")
+    ('0.2 km', '2')
+    """
+    return f"{distance:{digits}} {unit_of(metric)}".rstrip()
+
+
+def per_unit(epsilon: float, metric: str, *, digits: str = "g") -> str:
+    """Return a budget with the unit of distance that it is for, if the metric has one.
+
+    Examples
+    --------
+    >>> per_unit(6.5, "haversine"), per_unit(2.0, "euclidean")
+    ('6.5 per km', '2')
+    """
+    unit = unit_of(metric)
+    return f"{epsilon:{digits}} per {unit}" if unit else f"{epsilon:{digits}}"
+
+
 def as_distance(value: float | str, metric: str, *, what: str = "a distance") -> float:
     """Return a distance in the unit of ``metric``; ``what`` is its name in errors.
 

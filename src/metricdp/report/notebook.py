@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from metricdp.metric.units import per_unit, with_unit
 from metricdp.report.tables import stored_line
 
 if TYPE_CHECKING:
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 def mechanism_html(mechanism: Mechanism) -> str:
     """Return a small table: what it is, and both certificates in plain words."""
+    metric = mechanism.metric
     rows = [
         ("records", f"{mechanism.records.n:,} ({mechanism.records.name})"),
         ("outputs", f"{mechanism.outputs.n:,}"),
-        ("epsilon", f"{mechanism.epsilon:g}, neighbours within {mechanism.eta:g} ({mechanism.metric})"),
+        (
+            "epsilon",
+            f"{per_unit(mechanism.epsilon, metric)}, neighbours within {with_unit(mechanism.eta, metric)} ({metric})",
+        ),
     ]
     stored = stored_line(mechanism)
     return _table("Mechanism", rows, [*mechanism.certificate.lines(), *([] if stored is None else [stored])])
@@ -33,7 +38,7 @@ def result_html(result: Result) -> str:
         ("expected loss", f"{result.loss:.6g} ({result.problem.loss_name})"),
         ("lower bound", f"{result.lower_bound:.6g}"),
         ("gap", f"{100 * result.gap:.3g} %"),
-        ("method", f"{result.method}, {result.seconds:.2f} s, {result.peak_mb:.0f} MB"),
+        ("solver", f"{result.solver}, {result.seconds:.2f} s, {result.peak_mb:.0f} MB"),
     ]
     return _table("Result", rows, result.mechanism.certificate.lines())
 

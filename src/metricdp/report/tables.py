@@ -170,15 +170,19 @@ def _short(value: Any) -> str:
 
 def print_result(console: Console, result: Result) -> None:
     """Print the result of a run, and both certificates."""
-    problem = result.problem
+    from metricdp.metric.units import per_unit, with_unit  # noqa: PLC0415  (the help needs no metrics)
+
+    problem, metric = result.problem, result.problem.metric.name
+    ended = f"{result.status.value} (interrupted)" if result.is_interrupted else result.status.value
     print_line(
         console,
         f"{problem.records.name}: {problem.n_records} records x {problem.n_outputs} outputs, "
-        f"epsilon {problem.epsilon:g}, eta {problem.eta:g} ({problem.metric.name}), loss: {problem.loss_name}",
+        f"epsilon {per_unit(problem.epsilon, metric)}, eta {with_unit(problem.eta, metric)} ({metric}), "
+        f"loss: {problem.loss_name}",
     )
     print_line(
         console,
-        f"{result.status.value} by {result.method} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
+        f"{ended} by {result.solver} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
         f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %",
     )
     print_certificate(console, result.mechanism)

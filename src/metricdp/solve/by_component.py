@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from metricdp.solve.contract import Context, Solver
     from metricdp.solve.merged import Merged
 
+CHEAPEST_OUTPUT = "cheapest output"  # what stands for the solver where none is needed
+
 
 @dataclass(frozen=True)
 class Found:
     """The combined matrix of all components, a bound on the whole, and how each component ended.
 
-    ``unfinished`` marks merged records of components that a limit or a failure ended.
+    ``unfinished`` marks merged records of components that a limit or a failure ended. ``solvers`` names those that
+    ran, in their order; empty if a limit came before them.
     """
 
     Z: NDArray[np.float64]
@@ -34,6 +37,7 @@ class Found:
     iterations: int
     cuts: int
     is_private: bool  # up to rounding
+    solvers: tuple[str, ...] = ()
 
     @property
     def has_failed(self) -> bool:
@@ -51,7 +55,16 @@ def solve_components(
         unfinished = np.full(whole.n, _is_unfinished(found))
         rows = np.zeros(whole.costs.shape) if found.rows is None else found.rows
         ended = frozenset((found.ended,))
-        return Found(rows, found.lower_bound, unfinished, ended, found.iterations, found.cuts, found.is_private)
+        return Found(
+            rows,
+            found.lower_bound,
+            unfinished,
+            ended,
+            found.iterations,
+            found.cuts,
+            found.is_private,
+            found.solvers,
+        )
     graph, costs = merged.graph, merged.costs
     Z = np.zeros(costs.shape)
     unfinished = np.zeros(graph.n, dtype=bool)
@@ -61,6 +74,7 @@ def solve_components(
     bounds = [lower_bound(costs[alone], RowDuals.none(), cost_roundings=merged.cost_roundings)] if len(alone) else []
     iterations, cuts, is_private = 0, 0, True
     reasons: set[Ended] = set()
+    solvers: dict[str, None] = {}  # in the order of their first use
     sizes = {number: len(rows) for number, rows in enumerate(graph.components) if len(rows) > 1}
     for number in sorted(sizes, key=sizes.__getitem__):
         component = merged.component(number)
@@ -72,8 +86,18 @@ def solve_components(
         bounds.append(found.lower_bound)
         iterations, cuts = max(iterations, found.iterations), cuts + found.cuts
         reasons.add(found.ended)
+        solvers |= dict.fromkeys(found.solvers)
     bound = max(0.0, math.nextafter(math.fsum(bounds), -math.inf))
-    return Found(Z, bound, unfinished, frozenset(reasons), iterations, cuts, is_private)
+    return Found(
+        Z,
+        bound,
+        unfinished,
+        frozenset(reasons),
+        iterations,
+        cuts,
+        is_private,
+        tuple(solvers) if sizes else (CHEAPEST_OUTPUT,),
+    )
 
 
 def _solved(solver: Solver, component: Component, context: Context, start: NDArray[np.float64] | None) -> Incumbent:
@@ -88,7 +112,12 @@ def _solved(solver: Solver, component: Component, context: Context, start: NDArr
     except OutOfRoomError as error:
         found = replace(known, ended=Ended.USED_UP, reason=str(error))
     if found is not known:  # nothing that was known before is lost
-        found = replace(known.followed_by(found, component), iterations=found.iterations, cuts=found.cuts)
+        found = replace(
+            known.followed_by(found, component),
+            iterations=found.iterations,
+            cuts=found.cuts,
+            solvers=found.solvers or (solver.name,),
+        )
     if found.reason:
         context.trace.add(
             stage="gave up", component=component.number, records=component.n, method=solver.name, reason=found.reason

@@ -54,7 +54,8 @@ class Incumbent:
 
     ``rows`` are a matrix (n, K) or None; ``is_private`` says that they are repaired, so that they are private up to
     rounding. ``unit_duals`` are what a solver takes for the duals of the unit sums. ``ended`` says why the last
-    solver ended, and ``reason`` is the message of a failure.
+    solver ended, and ``reason`` is the message of a failure. ``solvers`` names those that a choosing solver ran, in
+    their order; empty for one that does its work itself.
     """
 
     lower_bound: float
@@ -65,6 +66,7 @@ class Incumbent:
     iterations: int = 0
     cuts: int = 0
     reason: str = ""
+    solvers: tuple[str, ...] = ()
 
     @classmethod
     def nothing(cls, component: Component) -> Self:

@@ -20,6 +20,7 @@ from metricdp.mechanism.baselines import constant_matrix, exponential_matrix
 from metricdp.mechanism.certify import TOTAL, check_privacy
 from metricdp.mechanism.mechanism import Mechanism, Optimality, relative_gap, table_loss
 from metricdp.mechanism.repair import repair
+from metricdp.solve.by_component import CHEAPEST_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +142,7 @@ def _candidates(problem: Problem, merged: Merged, found: Found, solver: str) -> 
     def cheapest() -> NDArray[np.float64]:
         return _cheapest_matrix(merged, problem.epsilon)[merged.group]
 
-    yield _Candidate("cheapest output", cheapest, is_near=False)
+    yield _Candidate(CHEAPEST_OUTPUT, cheapest, is_near=False)
 
 
 def _repaired(

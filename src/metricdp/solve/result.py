@@ -57,7 +57,9 @@ class Result:
     """The outcome of a run.
 
     ``loss`` is that of the certified integer table; ``lower_bound`` comes from a dual point by a formula that is valid
-    for any dual, and is for the true problem.
+    for any dual, and is for the true problem. ``method`` is what was asked for, and ``solver`` what ran: for ``"auto"``
+    the solvers that it chose, in their order, with commas between. ``is_interrupted`` says that Ctrl-C or SIGTERM ended
+    the search before the gap was reached.
     """
 
     status: Status
@@ -66,12 +68,14 @@ class Result:
     lower_bound: float
     loss: float
     method: str
+    solver: str
     iterations: int
     seconds: float
     peak_mb: float
     trace: Trace
     partition: Partition | None = None
     cuts: int | None = None
+    is_interrupted: bool = False
 
     @property
     def gap(self) -> float:
@@ -81,7 +85,7 @@ class Result:
     def __repr__(self) -> str:
         return (
             f"Result({self.status.value}: loss {self.loss:.6g}, lower bound {self.lower_bound:.6g}, gap "
-            f"{100 * self.gap:.3g} %, {self.method}, {self.seconds:.2f} s)"
+            f"{100 * self.gap:.3g} %, {self.solver}, {self.seconds:.2f} s)"
         )
 
     def _repr_html_(self) -> str:

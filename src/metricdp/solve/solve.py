@@ -142,12 +142,14 @@ def solve(
         lower_bound=proved.lower_bound,
         loss=proved.loss,
         method=method,
+        solver=outcome.solver,
         iterations=outcome.iterations,
         seconds=time.perf_counter() - trace.begin,
         peak_mb=peak_megabytes(),
         trace=trace,
         partition=solver.partition,
         cuts=outcome.cuts if method == "benders" else None,
+        is_interrupted=stop.is_end_requested and not outcome.is_optimal,
     )
 
 
@@ -158,6 +160,7 @@ class _Outcome:
     mechanism: Mechanism
     is_optimal: bool
     has_failed: bool
+    solver: str
     iterations: int
     cuts: int = 0
 
@@ -188,10 +191,11 @@ def _solved_by_component(
             context = replace(context, checkpoint=stack.enter_context(opened))
         trace.add(stage="start", **_start_fields(problem, merged))
         found = solve_components(solver, merged, context, start=first)
-        mechanism = certified(problem, merged, found, solver.name, gap=gap, stop=stop, ending=ending)
+        ran = ", ".join(found.solvers) or solver.name
+        mechanism = certified(problem, merged, found, ran, gap=gap, stop=stop, ending=ending)
     proved = reached_by(mechanism)
     is_optimal = is_reached(proved.loss, proved.lower_bound, problem, gap)
-    return _Outcome(mechanism, is_optimal, found.has_failed, found.iterations, found.cuts)
+    return _Outcome(mechanism, is_optimal, found.has_failed, ran, found.iterations, found.cuts)
 
 
 def _solved_whole(
@@ -218,7 +222,7 @@ def _solved_whole(
     proof = Optimality(found.loss, min(found.lower_bound, found.loss))
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)
-    return _Outcome(mechanism, proof.gap <= gap, has_failed, found.steps)
+    return _Outcome(mechanism, proof.gap <= gap, has_failed, method.name, found.steps)
 
 
 def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *, resume: bool) -> Checkpoint:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from metricdp.data.readers.features import features
+from metricdp.data.readers.files import format_of
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.readers.tables import ROWS_AT_ONCE, csv_tables
 from metricdp.data.writing import plain_cell
@@ -130,8 +130,7 @@ def count_file(mechanism: Mechanism, path: str | PathLike[str], *, person: str |
     every row. A column of weights is refused: the statistics are of reports that count alike.
     """
     counts = ReportCounts(mechanism, are_persons_named=person is not None)
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    is_geojson = suffixes[-1:] != [] and suffixes[-1] in GEOJSON_SUFFIXES
+    is_geojson = format_of(path) in GEOJSON_SUFFIXES
     with TextSource(path, newline=None if is_geojson else "") as source:
         for reports, persons in _geojson(source, person) if is_geojson else _csv(source, person):
             # an apostrophe before a name may be for spreadsheets

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricdp.data.readers.features import Feature, features, is_number
+from metricdp.data.readers.files import format_of
 from metricdp.data.readers.streams import MAX_UNPACK_RATIO, TextSource
 from metricdp.data.readers.tables import csv_tables
 from metricdp.data.writing import plain_cell
@@ -102,8 +102,7 @@ def read_questions(
     column
         The column of the districts (or the property of their names); by default the one beside ``id``.
     """
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    is_geojson = suffixes[-1:] in ([".geojson"], [".json"])
+    is_geojson = format_of(path) in (".geojson", ".json")
     with TextSource(path, newline=None if is_geojson else "", most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         found = _polygons(mechanism.records, source, column) if is_geojson else _columns(mechanism, source, column)
     if not found:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metricdp.data.readers.comma import read_csv
-from metricdp.data.readers.files import existing_file
+from metricdp.data.readers.files import existing_file, format_of
 from metricdp.data.readers.geojson import read_geojson
 from metricdp.data.readers.graphml import read_graphml
 from metricdp.data.readers.pbf import read_pbf
@@ -43,10 +42,7 @@ def read_records(path: str | PathLike[str], *, memory_limit: float | None = None
         to more than 50 times its size (16 MB are always allowed): unpack it first if the file is right.
     """
     existing_file(path)
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    suffix = suffixes[-1] if suffixes else ""
+    suffix = format_of(path)
     if suffix not in _READERS:
         raise InputError(f"{path} has an unknown suffix: metricdp reads {', '.join(_READERS)} (also packed as .gz)")
     return _READERS[suffix](path, memory_limit=memory_limit)

@@ -6,6 +6,7 @@ import os.path
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metricdp.data.writing import is_packed
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,8 +35,32 @@ def existing_file(path: str | PathLike[str]) -> Path:
 
 
 def stem(path: str | PathLike[str]) -> str:
-    """Return the name of a file without folder and suffixes, to call its records by."""
-    return Path(path).name.split(".")[0] or Path(path).name
+    """Return the name of a file without its folder and format, to call its records by.
+
+    Examples
+    --------
+    >>> stem("data/glove.6B.100d.txt.gz"), stem("rome.osm.pbf"), stem(".hidden")
+    ('glove.6B.100d', 'rome', '.hidden')
+    """
+    name = _unpacked(path)
+    return name.with_suffix("").name.removesuffix(".osm") if name.suffix else name.name
+
+
+def format_of(path: str | PathLike[str]) -> str:
+    """Return the suffix that says the format of a file, in lower case, packed or not; empty if there is none.
+
+    Examples
+    --------
+    >>> format_of("reports.2024.CSV"), format_of("map.geojson.gz"), format_of("reports"), format_of("a.gz")
+    ('.csv', '.geojson', '', '')
+    """
+    return _unpacked(path).suffix.lower()
+
+
+def _unpacked(path: str | PathLike[str]) -> Path:
+    """Return the name of the file in a gzip file; any other name as it is."""
+    name = Path(Path(path).name)
+    return name.with_suffix("") if is_packed(path) else name
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

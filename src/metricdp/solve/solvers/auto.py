@@ -14,6 +14,7 @@ They are taken if they cost less than the interior point would, with more steps 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from metricdp.errors import OutOfRoomError
@@ -85,26 +86,26 @@ class Auto(Solver):
         if cost <= CHEAP_OPERATIONS:
             say("interior", f"the interior point is cheap: {cost:.1e} operations")
             try:
-                found = Interior().run(component, incumbent, context)
+                found = _run(Interior(), component, incumbent, context)
             except OutOfRoomError:
                 return self._without_factors(component, incumbent, context, say)
             if found.ended is Ended.REACHED or context.stop.is_due:
                 return found
             # at vanishing budgets and gaps floats leave the interior point no room: a vertex needs none
             say("direct", f"the interior point ended at a gap of {found.gap(component):.2g}")
-            return Direct().run(component, found, context)
+            return _run(Direct(), component, found, context)
         steps = FirstOrder()
         if cost / OPERATIONS_PER_SECOND < context.stop.seconds_left:  # otherwise there is no time to switch
             steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
         size = f"{component.n:,} x {component.n_outputs:,}, {component.graph.n_pairs:,} pairs"
         foretold = _predicted(component, context.gap, cost)
         say("first-order", f"{size}: the interior point would cost {cost:.1e} operations; {foretold}")
-        found = steps.run(component, incumbent, context)
+        found = _run(steps, component, incumbent, context)
         if found.ended in (Ended.REACHED, Ended.STOPPED) or context.stop.is_due or math.isinf(cost):
             return found
         say("interior", f"steps are slow: gap {found.gap(component):.2g} after {found.iterations}")
         try:
-            return Interior().run(component, found, context)
+            return _run(Interior(), component, found, context)
         except OutOfRoomError:
             return self._without_factors(component, found, context, say)
 
@@ -113,7 +114,13 @@ class Auto(Solver):
         component: Component, known: Incumbent, context: Context, say: Callable[[str, str], None]
     ) -> Incumbent:
         say("first-order", "the factors of the interior point do not fit into memory")
-        return FirstOrder().run(component, known, context)
+        return _run(FirstOrder(), component, known, context)
+
+
+def _run(solver: Solver, component: Component, known: Incumbent, context: Context) -> Incumbent:
+    """Run a solver, and add its name to those that ran before it."""
+    found = solver.run(component, known, context)
+    return replace(found, solvers=tuple(dict.fromkeys((*known.solvers, solver.name))))
 
 
 def _predicted(component: Component, gap: float, cost: float) -> str:
