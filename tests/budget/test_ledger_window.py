@@ -1,7 +1,6 @@
 """Ledgers with a window: a plain model beside them, both edges of the window, clocks that are set back."""
 
 import math
-import os
 import pickle
 import sqlite3
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget.windows import DAY, DAY_NS, HOLDERS, KEY, MEMORY, NOON, Clock
 
 from metricdp.budget.ledger import Ledger
 from metricdp.budget.memoized import memoize
@@ -23,40 +23,6 @@ from metricdp.data import grid
 from metricdp.errors import InputError
 from metricdp.mechanism.baselines import exponential
 from metricdp.problem import Problem
-
-DAY = timedelta(hours=24)
-DAY_NS = 24 * 60 * 60 * 10**9
-NOON = 1_800_000_000 * 10**9
-KEY = b"a key of 32 bytes for the tests."
-HOLDERS = ("Ana", "Ben")
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
-
-
-class Clock:
-    """A clock that stands still, and is set by hand."""
-
-    def __init__(self):
-        self.now = NOON
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(time, "time_ns", clock)
-    return clock
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path, clock):
-    return Ledger(path, limit=1.0, window=DAY)
 
 
 @pytest.fixture(scope="module")

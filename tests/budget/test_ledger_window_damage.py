@@ -1,54 +1,18 @@
 """Ledgers with a window that lost something: flipped bits, edited rows and settings, other versions, older copies."""
 
-import os
 import random
 import shutil
 import sqlite3
 import tempfile
-import time
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.budget.windows import DAY, DAY_NS, HOLDERS, KEY, MEMORY
 
 from metricdp.budget.charges import LEDGER, WINDOWED
 from metricdp.budget.ledger import Ledger
 from metricdp.errors import FileFormatError, MetricDPError
-
-DAY = timedelta(hours=24)
-DAY_NS = 24 * 60 * 60 * 10**9
-NOON = 1_800_000_000 * 10**9
-KEY = b"a key of 32 bytes for the tests."
-HOLDERS = ("Ana", "Ben")
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
-
-
-class Clock:
-    """A clock that stands still, and is set by hand."""
-
-    def __init__(self):
-        self.now = NOON
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(time, "time_ns", clock)
-    return clock
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path, clock):
-    return Ledger(path, limit=1.0, window=DAY)
 
 
 def edit(path, *statements):
