@@ -1,0 +1,124 @@
+"""What a region's mechanism is to be good at: a region, a budget, outputs, and where people are in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from metricdp.data.frozen import frozen
+from metricdp.data.region import Region
+from metricdp.errors import InputError
+from metricdp.metric.distances import CoordinateMetric
+from metricdp.problem.outputs import Outputs
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from metricdp.data.records import Records
+
+LARGEST_EXPONENT = 2.0  # epsilon times the side of a cell: coarser lattices tell nearly nothing
+MAX_ENTRIES = 40_000_000  # nodes times outputs
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlaneProblem:
+    """The least expected loss over a region, for all points of which the promise is to hold.
+
+    Parameters
+    ----------
+    region
+        The box and its lattice.
+    epsilon
+        The budget per km (or per unit of vectors).
+    outputs
+        What can be reported: points, shape (K, 2), or numbers of nodes; the centres of all cells if left out.
+    places
+        Where people are: points of the region with a prior (`Records`). Uniform over the centres of cells if left out.
+    losses
+        The cost of each output at each of the places, shape (places, K); the distance if left out.
+
+    Examples
+    --------
+    >>> from metricdp.data import region
+    >>> problem = PlaneProblem(region(0.0, 0.0, 3.0, 2.0, spacing=0.5, kind="vectors"), epsilon=0.5)
+    >>> problem.n_nodes, problem.n_outputs, problem.costs.shape
+    (48, 24, (48, 24))
+    """
+
+    region: Region
+    epsilon: float
+    outputs: Outputs
+    places: Records
+    losses: NDArray[np.float64]
+
+    def __init__(
+        self,
+        region: Region,
+        *,
+        epsilon: float,
+        outputs: ArrayLike | None = None,
+        places: Records | None = None,
+        losses: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(region, Region):
+            raise InputError(f"region must be a Region, got {type(region).__name__}: make it with metricdp.data.region")
+        epsilon = float(epsilon)
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise InputError(f"epsilon must be positive and finite, got {epsilon}")
+        widest = epsilon * max(float(side) for side in region.sides)
+        if widest > LARGEST_EXPONENT:
+            raise InputError(
+                f"epsilon times the spacing is {widest:.3g}, more than {LARGEST_EXPONENT:g}: use a finer lattice, "
+                f"about 0.25 / epsilon = {0.25 / epsilon:.3g} apart"
+            )
+        places = region.records.select(region.inner) if places is None else places
+        if places.kind != region.kind or places.dimension != 2:
+            raise InputError(f"the places must be {region.kind} with two coordinates, as the region is")
+        n_outside = int(region.is_outside(places.coordinates).sum())
+        if n_outside:
+            raise InputError(
+                f"{n_outside} of {places.n} places are outside the region: leave them out, or take a larger region"
+            )
+        made = Outputs.of(region.inner if outputs is None else outputs, region.records, seed=0)
+        n_entries = region.shape[0] * region.shape[1] * made.n
+        if n_entries > MAX_ENTRIES:
+            raise InputError(
+                f"{region.shape[0] * region.shape[1]:,} nodes times {made.n:,} outputs are {n_entries:,} entries, more "
+                f"than {MAX_ENTRIES:,}: use a coarser lattice, fewer outputs or a smaller region"
+            )
+        metric = CoordinateMetric(region.metric)
+        matrix = metric.between(places.coordinates, made.coordinates) if losses is None else np.asarray(losses, float)
+        if matrix.shape != (places.n, made.n) or not np.isfinite(matrix).all() or (matrix < 0).any():
+            raise InputError(
+                f"losses must be finite and not negative, of shape ({places.n}, {made.n}), got shape {matrix.shape}"
+            )
+        values = {"region": region, "epsilon": epsilon, "outputs": made, "places": places, "losses": frozen(matrix)}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        rows, columns = self.region.cells
+        return f"PlaneProblem({rows} x {columns} cells, {self.n_outputs} outputs, epsilon {self.epsilon:g})"
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, with the ring outside."""
+        return self.region.shape[0] * self.region.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.outputs.n
+
+    @cached_property
+    def costs(self) -> NDArray[np.float64]:
+        """What a unit of each entry of the table costs, shape (nodes, K): losses by prior and weights of the nodes."""
+        rows, weights = self.region.weights_at(self.places.coordinates)
+        start = np.arange(self.places.n + 1) * 9
+        spread = csr_array((weights.ravel(), rows.ravel(), start), shape=(self.places.n, self.n_nodes))
+        return frozen(spread.T @ (self.places.prior[:, None] * self.losses))

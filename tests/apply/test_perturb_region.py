@@ -1,0 +1,179 @@
+"""Regions from the command line: solve, verify, perturb."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.apply.region_files import perturb_region_file
+from metricdp.cli import main
+from metricdp.errors import InputError
+
+BOX = "41.88,12.46,41.889,12.472"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("region") / "rome.mdp"
+    region = mdp.data.region(41.88, 12.46, 41.889, 12.472, spacing=0.3, margin=0.2)
+    mdp.solve_plane(mdp.PlaneProblem(region, epsilon=1.0), max_steps=50, bound=False).mechanism.save(path)
+    return path
+
+
+@pytest.fixture
+def points(tmp_path):
+    path = tmp_path / "gps.csv"
+    path.write_text("who,lat,lon\n" + "".join(f"p{i},{41.8801 + i * 1e-5:.6f},12.4651\n" for i in range(50)))
+    return path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["metricdp", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return stop.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+def test_a_region_is_solved_verified_and_used(command, points, tmp_path):
+    made = tmp_path / "made.mdp"
+    code, out, _ = command("solve", f"region:{BOX}", "--epsilon", 1, "--spacing", 0.3, "-o", made, "--json")
+    fields = json.loads(out)
+    assert code == 0
+    assert fields["certified"]
+    assert 0 < fields["lower_bound"] <= fields["loss"]
+    code, out, _ = command("verify", made)
+    assert code == 0
+    assert "any two points of the region" in out
+    code, out, _ = command("verify", made, "--json", "--require", "epsilon<=1")
+    assert code == 0
+    assert json.loads(out)["domain"] == "plane"
+    code, _, err = command("verify", made, "--require", "epsilon<=0.5")
+    assert code == 1
+    assert "NOT PRIVATE" in err
+    reports = tmp_path / "reports.csv"
+    code, out, _ = command("perturb", made, "--input", points, "--output", reports, "--keep", "who")
+    assert code == 0
+    assert "50 reports" in out
+    with reports.open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["who"] for row in rows] == [f"p{i}" for i in range(50)]
+    nodes = mdp.load_plane(made).outputs.coordinates.tolist()
+    assert all([float(row["lat"]), float(row["lon"])] in nodes for row in rows)
+
+
+def test_outputs_and_prior_are_files_of_places(command, points, tmp_path):
+    made = tmp_path / "made.mdp"
+    words = ("--epsilon", 1, "--spacing", 0.5, "--prior", points, "--outputs", points, "-o", made, "--json")
+    code, out, _ = command("solve", f"region:{BOX}", *words)
+    assert code == 0
+    assert json.loads(out)["outputs"] == 50
+
+
+def test_geojson_goes_in_and_out(file, tmp_path):
+    source, target = tmp_path / "in.geojson", tmp_path / "out.geojson"
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [12.465, 41.885]}}
+        for _ in range(5)
+    ]
+    source.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    summary = perturb_region_file(mdp.load_plane(file), source, target)
+    assert summary.reports == len(json.loads(target.read_text())["features"]) == 5
+
+
+def test_points_outside_are_refused_and_nothing_is_written(file, tmp_path, command):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("lat,lon\n41.885,12.465\n41.8895,12.465\n")
+    mechanism = mdp.load_plane(file)
+    with pytest.raises(InputError, match="outside the region") as refusal:
+        perturb_region_file(mechanism, source, target)
+    assert "41.8895" not in str(refusal.value)
+    assert not target.exists()
+    code, _, err = command("perturb", file, "--input", source, "--output", target)
+    assert (code, target.exists()) == (2, False)
+    assert len(err.strip().splitlines()) == 1
+    code, _, _ = command("perturb", file, "--input", source, "--output", target, "--outside", "border")
+    assert (code, target.exists()) == (0, True)
+    source.write_text("lat,lon\n41.885,12.465\n44.0,12.465\n")
+    with pytest.raises(InputError, match="larger margin"):
+        perturb_region_file(mechanism, source, tmp_path / "far.csv", outside="border")
+    assert not (tmp_path / "far.csv").exists()
+
+
+def test_kept_columns_with_the_truth_are_refused(file, tmp_path):
+    source = tmp_path / "in.csv"
+    lines = [f"{41.88 + v:.6f},12.465,{41.88 + v:.6f}" for v in np.linspace(0.001, 0.008, 40)]
+    source.write_text("lat,lon,copy\n" + "\n".join(lines) + "\n")
+    with pytest.raises(InputError, match="holds the true record"):
+        perturb_region_file(mdp.load_plane(file), source, tmp_path / "out.csv", keep=("copy",))
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("solve", "region:1,2,3", "--epsilon", 1), "not a region"),
+        (("solve", "region:1,2,0,3", "--epsilon", 1), "low < high"),
+        (("solve", f"region:{BOX}"), "--epsilon"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--eta", 1), "--eta is not for regions"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--gap", 0.1), "--gap is not for regions"),
+        (("solve", "grid:2x2", "--epsilon", 1, "--spacing", 1), "--spacing is for regions"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--prior", "nowhere.csv"), "--prior must be"),
+    ],
+)
+def test_wrong_words_are_refused_in_one_line(command, words, text):
+    code, out, err = command(*words)
+    assert code == 2
+    assert not out
+    assert text in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("some-id",), "for the points of a region"),
+        (("--input", "IN", "--output", "OUT", "--snap-limit", 1), "--snap-limit is not for regions"),
+        (("--input", "IN", "--output", "OUT", "--person", "who"), "go together"),
+        (("-", "--memory", "m.db"), "--memory is not for regions"),
+        (("--input", "IN", "--output", "OUT", "--allow-unprotected"), "--allow-unprotected is not for regions"),
+        (("--input", "IN", "--output", "OUT", "--outside", "drop"), "choose refuse or border"),
+    ],
+)
+def test_wrong_uses_of_a_region_are_refused(file, command, points, tmp_path, words, text):
+    words = [{"IN": points, "OUT": tmp_path / "out.csv"}.get(word, word) for word in words]
+    code, _, err = command("perturb", file, *words)
+    assert code == 2
+    assert text in err
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["evaluate", "report", "estimate", "export", "audit"])
+def test_commands_for_records_refuse_regions(file, command, tmp_path, name):
+    more = {
+        "report": ("-o", tmp_path / "x.html"),
+        "estimate": ("--input", file),
+        "export": ("-o", tmp_path / "x.mdp"),
+        "audit": ("--pipeline", "true"),
+    }.get(name, ())
+    code, _, err = command(name, file, *more)
+    assert code == 2
+    assert "mechanism of a region" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_ordinary_mechanism_has_no_outside(command, tmp_path, points):
+    made = tmp_path / "grid.mdp"
+    mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.5)).save(made)
+    code, _, err = command("perturb", made, "--input", points, "--output", tmp_path / "o.csv", "--outside", "border")
+    assert code == 2
+    assert "--outside is for mechanisms of regions" in err

@@ -1,0 +1,166 @@
+"""Regions in streams and frames, and what is charged for them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import metricdp as mdp
+from metricdp.apply import perturb_region_file, perturb_region_frame, perturb_region_stream
+from metricdp.budget import BudgetsExceededError, Ledger
+from metricdp.errors import InputError
+
+INSIDE = np.array([[41.885, 12.465], [41.886, 12.466], [41.887, 12.467], [41.885, 12.465]])
+PERSONS = ["Ana", "Ben", "Ana", "Cleo"]
+OUTSIDE = 41.8895  # just beyond the northern border
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    region = mdp.data.region(41.88, 12.46, 41.889, 12.472, spacing=0.3, margin=0.2)
+    return mdp.solve_plane(mdp.PlaneProblem(region, epsilon=1.0), max_steps=50, bound=False).mechanism
+
+
+def stream_of(name, points=INSIDE, persons=PERSONS):
+    rows = list(zip(points.tolist(), persons, strict=True))
+    if name == "csv":
+        return "".join(["lat,lon,who\n", *(f"{a!r},{b!r},{who}\n" for (a, b), who in rows)]).encode()
+    if name == "jsonl":
+        return "".join(json.dumps({"lat": a, "lon": b, "who": who}) + "\n" for (a, b), who in rows).encode()
+    features = [
+        {"type": "Feature", "geometry": {"type": "Point", "coordinates": [b, a]}, "properties": {"who": who}}
+        for (a, b), who in rows
+    ]
+    return "".join(f"\x1e{json.dumps(feature)}\n" for feature in features).encode()
+
+
+def perturbed(mechanism, data, **options):
+    target = io.BytesIO()
+    summary = perturb_region_stream(mechanism, io.BytesIO(data), target, **options)
+    return target.getvalue().decode(), summary
+
+
+def reports_of(name, text):
+    if name == "csv":
+        return [(row["report"], row["who"]) for row in csv.DictReader(io.StringIO(text))]
+    found = [json.loads(line.lstrip("\x1e")) for line in text.removesuffix("\n").split("\n")]
+    members = [one["properties"] if name == "geojsonseq" else one for one in found]
+    return [(one["report"], one["who"]) for one in members]
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "geojsonseq"])
+def test_every_format_goes_in_and_out(mechanism, name):
+    text, summary = perturbed(mechanism, stream_of(name), keep=("who",))
+    reports = reports_of(name, text)
+    known = set(mechanism.outputs.ids(mechanism.records))
+    assert [who for _, who in reports] == PERSONS
+    assert {report for report, _ in reports} <= known
+    assert summary.reports == 4
+
+
+def test_reports_of_a_stream_have_the_probabilities_of_the_point(mechanism):
+    n = 20_000
+    data = stream_of("csv", np.tile([[41.8841, 12.4652]], (n, 1)), ["x"] * n)
+    text, _ = perturbed(mechanism, data)
+    names = {name: k for k, name in enumerate(mechanism.outputs.ids(mechanism.records))}
+    drawn = [names[row["report"]] for row in csv.DictReader(io.StringIO(text))]
+    counts = np.bincount(drawn, minlength=len(names))
+    expected = n * mechanism.probabilities_at([[41.8841, 12.4652]])[0]
+    assert (((counts - expected) ** 2 / expected).sum()) < 2.5 * len(names)
+
+
+def test_a_stream_is_charged_before_it_is_drawn_and_rows_beyond_are_dropped(mechanism, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db", limit=1.0)
+    text, summary = perturbed(mechanism, stream_of("csv"), ledger=ledger, person="who", over="drop", keep=("who",))
+    assert [who for _, who in reports_of("csv", text)] == ["Ana", "Ben", "Cleo"]
+    assert (summary.reports, summary.over) == (3, 1)
+    assert [ledger.spent(who) for who in ("Ana", "Ben", "Cleo")] == [1.0, 1.0, 1.0]
+    assert ledger.currency == "haversine (km)"
+
+
+def test_a_budget_that_does_not_suffice_ends_the_stream_with_nobody_charged(mechanism, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db", limit=1.0)
+    with pytest.raises(BudgetsExceededError):
+        perturbed(mechanism, stream_of("csv"), ledger=ledger, person="who")
+    assert ledger.spent("Ben") == 0.0
+
+
+def test_a_point_outside_ends_the_stream_before_its_batch_is_written(mechanism, tmp_path):
+    points = INSIDE.copy()
+    points[2, 0] = OUTSIDE
+    ledger, target = Ledger(tmp_path / "ledger.db", limit=9.0), io.BytesIO()
+    source = io.BytesIO(stream_of("csv", points))
+    with pytest.raises(InputError, match="outside the region") as refusal:
+        perturb_region_stream(mechanism, source, target, ledger=ledger, person="who")
+    assert "41.88" not in str(refusal.value)
+    assert target.getvalue() == b""
+    assert ledger.spent("Ana") == 2.0  # the refusal is visible
+    assert perturbed(mechanism, stream_of("csv", points), outside="border")[1].reports == 4
+    points[2, 0] = 44.0
+    with pytest.raises(InputError, match="larger margin"):
+        perturbed(mechanism, stream_of("csv", points), outside="border")
+
+
+def test_a_kept_copy_of_the_truth_is_refused(mechanism):
+    points = np.column_stack([np.linspace(41.881, 41.888, 40), np.full(40, 12.465)])
+    with pytest.raises(InputError, match="holds the true record"):
+        perturbed(mechanism, stream_of("csv", points, [f"{a:.6f}" for a in points[:, 0]]), keep=("who",))
+
+
+def test_a_file_charges_everyone_or_nobody(mechanism, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes(stream_of("csv"))
+    ledger = Ledger(tmp_path / "ledger.db", limit=2.0)
+    summary = perturb_region_file(mechanism, source, target, ledger=ledger, person="who")
+    assert (summary.reports, summary.persons) == (4, 3)
+    assert [ledger.spent(who) for who in ("Ana", "Ben")] == [2.0, 1.0]
+    with pytest.raises(BudgetsExceededError):
+        perturb_region_file(mechanism, source, tmp_path / "again.csv", ledger=ledger, person="who")
+    assert not (tmp_path / "again.csv").exists()
+    assert ledger.spent("Ben") == 1.0
+
+
+def test_a_file_with_a_point_outside_charges_nobody(mechanism, tmp_path):
+    source = tmp_path / "in.csv"
+    points = INSIDE.copy()
+    points[0, 0] = OUTSIDE
+    source.write_bytes(stream_of("csv", points))
+    ledger = Ledger(tmp_path / "ledger.db", limit=9.0)
+    with pytest.raises(InputError, match="outside the region"):
+        perturb_region_file(mechanism, source, tmp_path / "out.csv", ledger=ledger, person="who")
+    assert ledger.holders() == []
+
+
+def test_frames_go_in_and_out_and_are_charged(mechanism, tmp_path):
+    frame = pd.DataFrame({"lat": INSIDE[:, 0], "lon": INSIDE[:, 1], "who": PERSONS, "trip": [7, 8, 9, 10]})
+    ledger = Ledger(tmp_path / "ledger.db", limit=2.0)
+    made = perturb_region_frame(mechanism, frame, keep=["trip"], ledger=ledger, person="who")
+    assert list(made.columns) == ["lat", "lon", "report", "trip"]
+    nodes = mechanism.outputs.coordinates.tolist()
+    assert all(point in nodes for point in made[["lat", "lon"]].to_numpy().tolist())
+    assert ledger.spent("Ana") == 2.0
+    with pytest.raises(BudgetsExceededError):
+        perturb_region_frame(mechanism, frame, ledger=ledger, person="who")
+    with pytest.raises(InputError, match="go together"):
+        perturb_region_frame(mechanism, frame, person="who")
+    with pytest.raises(InputError, match="must be one column"):
+        perturb_region_frame(mechanism, frame, ledger=ledger, person="lat")
+    frame.loc[0, "lat"] = OUTSIDE
+    with pytest.raises(InputError, match="outside the region"):
+        perturb_region_frame(mechanism, frame, ledger=Ledger(tmp_path / "other.db", limit=2.0), person="who")
+    assert Ledger(tmp_path / "other.db", limit=2.0).holders() == []
+    assert len(perturb_region_frame(mechanism, frame, outside="border")) == 4
+
+
+def test_a_ledger_draws_for_points_and_refuses_records_ways(mechanism, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db", limit=2.0)
+    assert ledger.perturb_region(mechanism, "Ana", INSIDE[:2]).shape == (2,)
+    assert ledger.spent("Ana") == 2.0
+    with pytest.raises(AttributeError):
+        ledger.perturb_points(mechanism, "Ben", INSIDE, limit=1.0)
+    assert ledger.spent("Ben") == 0.0

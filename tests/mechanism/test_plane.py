@@ -1,0 +1,402 @@
+"""Mechanisms for every point of a region: the exact check, drawing, files."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from tests.mechanism.damage import packed, unpacked
+from tests.mechanism.plane_exact import distribution, factor, great_circle, is_private
+
+import metricdp as mdp
+from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.mechanism.container import metadata_hash
+from metricdp.mechanism.plane import PlaneMechanism
+from metricdp.mechanism.plane_certify import check_plane, exact_weights
+from metricdp.problem.outputs import Outputs
+
+TOTAL = 1 << 63
+
+
+def whole_rows(Z):
+    """Whole numbers in proportion to rows of floats, each row summing to 2^63."""
+    Z = np.asarray(Z, dtype=float)
+    table = np.floor(Z / Z.sum(axis=1, keepdims=True) * 2.0**63 * (1.0 - 2.0**-48)).astype(np.uint64)
+    largest = table.argmax(axis=1)
+    for row, k in enumerate(largest):
+        table[row, k] += np.uint64(TOTAL - sum(int(v) for v in table[row]))
+    return table
+
+
+def decaying(region, outputs, rate):
+    """Rows that fall by exp(-rate distance) with the planar distance to each output."""
+    nodes = region.records.coordinates
+    scale = np.array([float(side) for side in region.sides]) * region.cells / np.subtract(region.high, region.low)
+    away = np.linalg.norm((nodes[:, None] - outputs[None]) * scale, axis=2)
+    return whole_rows(np.exp(-rate * away))
+
+
+ROME = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.4)
+PLACES = np.array([[41.885, 12.465], [41.895, 12.47], [41.89, 12.48], [41.881, 12.483]])
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    table = decaying(ROME, PLACES, 0.45)
+    return PlaneMechanism(table, ROME, Outputs.of(PLACES, ROME.records, seed=0), 1.0)
+
+
+def test_the_check_agrees_with_fractions_on_random_tables():
+    rng = np.random.default_rng(0)
+    sides, seen = (Fraction(1, 3), Fraction(1, 2)), set()
+    for _ in range(60):
+        table = whole_rows(1.0 + rng.uniform(0.05, 0.6) * rng.random((5 * 4, 2)))
+        check = check_plane(table, (5, 4), 0.5, sides)
+        assert check.certified == is_private(table, (3, 2), 0.5, sides), check
+        seen.add(check.certified)
+    assert seen == {True, False}
+
+
+def test_the_weights_are_rounded_up():
+    for epsilon, side in ((1.0, Fraction(1, 3)), (math.pi, Fraction(2, 7))):
+        w, _ = exact_weights(epsilon, (side, side))
+        exact = 2**64 / (Fraction(epsilon) * side) ** 2
+        assert exact <= w < exact + 1
+
+
+def least_violation(table, row, k, other, shape, epsilon, sides):
+    """The least amount that, moved from ``other`` to ``k`` in a row, breaks the inequality: by bisection."""
+
+    def moved(amount):
+        changed = table.copy()
+        changed[row, k] += np.uint64(amount)
+        changed[row, other] -= np.uint64(amount)
+        return changed
+
+    def passes(amount):
+        return check_plane(moved(amount), shape, epsilon, sides).certified
+
+    low, high = 0, int(table[row, other])
+    assert not passes(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return moved(low), moved(high)
+
+
+def check_least_violations(n):
+    rng = np.random.default_rng(1)
+    cells, epsilon = (2, 3), 0.7
+    sides = Fraction(1, 3), Fraction(3, 8)
+    region = mdp.data.region(0.0, 0.0, 2 / 3, 9 / 8, spacing=0.375, kind="vectors")
+    assert region.cells == cells
+    outputs = np.array([[0.1, 0.2], [0.5, 0.9], [0.3, 0.6]])
+    table = decaying(region, outputs, 0.2)
+    assert is_private(table, cells, epsilon, sides)
+    for _ in range(n):
+        row, k, other = int(rng.integers(20)), *(int(v) for v in rng.permutation(3)[:2])
+        kept, broken = least_violation(table, row, k, other, (4, 5), epsilon, sides)
+        # fractions agree that it is the least
+        assert is_private(kept, cells, epsilon, sides)
+        assert not is_private(broken, cells, epsilon, sides)
+
+
+def test_the_least_violating_change_is_rejected():
+    check_least_violations(20)
+
+
+@pytest.mark.slow
+def test_the_least_violating_change_is_rejected_at_1000_places():
+    check_least_violations(1000)
+
+
+def test_a_table_that_is_private_between_nodes_only_is_rejected():
+    square = mdp.data.region(0.0, 0.0, 6.0, 6.0, spacing=1.0, kind="vectors")
+    # equal ratios along both axes: private for the edges of the lattice, not along the diagonal
+    rows, columns = np.indices(square.shape)
+    one = np.exp(-0.25 * (rows + columns)).ravel()
+    table = whole_rows(np.column_stack([one, 9.0 - one]))
+    epsilon = 0.2501  # a little more than the ratio along edges
+    pairs = mdp.metric.as_metric("euclidean", square.records).pairs_within(square.records, 1.0)
+    assert mdp.mechanism.check_privacy(table, *pairs, epsilon).certified
+    check = check_plane(table, square.shape, epsilon, square.sides)
+    assert not check.certified
+    assert "coefficient" in check.fault
+    with pytest.raises(CertificationError, match="not 0.2501-mDP over the region"):
+        PlaneMechanism(table, square, Outputs.of(None, square.records.select([0, 1]), seed=0), epsilon)
+
+
+def test_a_zero_beside_a_positive_weight_and_a_wrong_sum_are_rejected():
+    table = np.full((16, 2), TOTAL // 2, dtype=np.uint64)
+    table[::4], table[1::4] = (TOTAL, 0), (TOTAL, 0)
+    sides = Fraction(1), Fraction(1)
+    assert not check_plane(table, (4, 4), 50.0, sides).certified
+    table[:] = TOTAL // 2
+    table[5] = (TOTAL // 2, TOTAL // 2 - 1)
+    check = check_plane(table, (4, 4), 50.0, sides)
+    assert not check.certified
+    assert "row 5" in check.fault
+    assert math.isinf(check.tightest_epsilon)
+
+
+def test_an_output_that_is_never_reported_is_private():
+    table = np.zeros((16, 2), dtype=np.uint64)
+    table[:, 0] = TOTAL
+    check = check_plane(table, (4, 4), 1e-3, (Fraction(1), Fraction(1)))
+    assert check.certified
+    assert check.tightest_epsilon < 1e-9
+
+
+def true_places(region, steps):
+    """Rounded points in exact degrees."""
+    return [
+        [
+            Fraction(a) + Fraction(int(step), 2**31 * n) * (Fraction(b) - Fraction(a))
+            for a, b, n, step in zip(region.low, region.high, region.cells, point, strict=True)
+        ]
+        for point in steps
+    ]
+
+
+def pairs_of_points(region, n, seed):
+    """Pairs anywhere, along edges of cells, a step or a millimetre apart, and at the far ends."""
+    rng = np.random.default_rng(seed)
+    most = np.array(region.cells) * 2**31
+    first = (rng.random((n, 2)) * (most + 1)).astype(np.int64)
+    second = (rng.random((n, 2)) * (most + 1)).astype(np.int64)
+    for kind in range(1, 6):
+        some = slice(kind, None, 6)
+        near = {
+            1: rng.integers(-3, 4, (n, 2)),  # steps
+            2: rng.integers(-(2**13), 2**13, (n, 2)),  # a millimetre
+            3: rng.integers(-(2**29), 2**29, (n, 2)),  # a part of a cell
+            4: rng.integers(-(2**32), 2**32, (n, 2)),  # across cells
+            5: np.zeros((n, 2), dtype=np.int64),
+        }[kind]
+        if kind == 5:  # on edges and corners of cells
+            first[some] = (first[some] >> 30) << 30
+            second[some] = (second[some] >> 30) << 30
+        else:
+            second[some] = np.clip(first[some] + near[some], 0, most)
+    first[0], second[0] = (0, 0), most
+    return first, second
+
+
+def check_random_pairs(mechanism, n):
+    region, worst = mechanism.region, 0.0
+    first, second = pairs_of_points(region, n, seed=2)
+    places = zip(true_places(region, first), true_places(region, second), strict=True)
+    for a, b, (x, y) in zip(first, second, places, strict=True):
+        if (a == b).all():
+            continue
+        p, q = (distribution(mechanism.table, region.cells, *(Fraction(int(v), 2**31) for v in s)) for s in (a, b))
+        assert sum(p) == sum(q) == 2**189
+        distance = great_circle(x, y)
+        most = factor(mechanism.epsilon, distance)
+        for up, down in zip(p, q, strict=True):
+            assert up * most.denominator <= most.numerator * down
+            assert down * most.denominator <= most.numerator * up
+            worst = max(worst, abs(math.log(up / down)) / (mechanism.epsilon * float(distance)))
+    assert worst > 0.4  # the pairs are a test of something
+
+
+def test_no_pair_of_points_is_above_the_promise(mechanism):
+    check_random_pairs(mechanism, 2_000)
+
+
+@pytest.mark.slow
+def test_no_pair_of_100000_is_above_the_promise(mechanism):
+    check_random_pairs(mechanism, 100_000)
+
+
+def test_the_true_probabilities_are_those_of_floats(mechanism):
+    points = np.random.default_rng(3).uniform(ROME.low, ROME.high, (20, 2))
+    shares = mechanism.probabilities_at(points)
+    for steps, share in zip(ROME.steps_of(points), shares, strict=True):
+        exact = distribution(mechanism.table, ROME.cells, *(Fraction(int(v), 2**31) for v in steps))
+        assert np.allclose(share, [v / 2**189 for v in exact], rtol=1e-12, atol=0)
+
+
+def test_draws_follow_the_probabilities(mechanism):
+    rng = np.random.default_rng(4)
+
+    def bits(count):
+        return rng.integers(0, TOTAL, size=count, dtype=np.uint64)
+
+    n = 200_000
+    for point in ([41.8801, 12.4601], [41.889, 12.4731], [41.898, 12.484]):
+        drawn = mechanism.draw_points(np.tile(point, (n, 1)), bits=bits)
+        shares = mechanism.probabilities_at([point])[0]
+        seen = np.bincount(drawn, minlength=4) / n
+        assert (np.abs(seen - shares) < 5.0 * np.sqrt(shares / n)).all()
+
+
+def test_points_outside_are_refused_or_moved_to_the_border(mechanism):
+    inside, near, far = [41.89, 12.47], [41.8981, 12.47], [43.0, 12.47]
+    assert mechanism.perturb([inside]).shape == (1,)
+    with pytest.raises(InputError, match="outside the region") as refusal:
+        mechanism.perturb([inside, near])
+    assert "41.8981" not in str(refusal.value)
+    with pytest.raises(InputError, match="outside the region"):
+        mechanism.perturb([far])
+    assert mechanism.perturb([inside, near], outside="border").shape == (2,)
+    with pytest.raises(InputError, match="larger margin"):
+        mechanism.perturb([inside, far], outside="border")
+    with pytest.raises(InputError, match="choose refuse or border"):
+        mechanism.perturb([inside], outside="drop")
+    moved = mechanism.probabilities_at([near])
+    assert np.array_equal(moved, mechanism.probabilities_at([[41.898, 12.47]]))
+
+
+def test_what_is_no_number_is_outside(mechanism):
+    odd = np.array([[np.nan, 12.47], [41.89, np.inf], [-np.inf, 12.47]])
+    assert ROME.is_outside(odd).all()
+    assert ROME.is_beyond(odd).all()
+    assert mechanism.draw_points(odd).shape == (3,)
+    with pytest.raises(InputError, match="finite"):
+        mechanism.perturb(odd)
+
+
+def test_moving_to_the_border_keeps_the_promise(mechanism):
+    rng = np.random.default_rng(5)
+    points = rng.uniform(ROME.outer_low, ROME.outer_high, (200, 2))
+    shares = np.log(mechanism.probabilities_at(points))
+    away = mdp.metric.as_metric("haversine", ROME.records).between(points, points)
+    assert (np.abs(shares[:, None] - shares[None]).max(axis=2) <= away * (1 + 1e-12) + 1e-9).all()
+
+
+def test_the_promise_is_stated(mechanism):
+    promise = mechanism.guarantee
+    assert "any two points of the region" in promise.sentence
+    assert promise.rounding < 1e-9
+    assert promise.bound(0.1) > 0.1
+    assert "8 inequalities" not in str(mechanism.certificate)
+    assert "satisfy epsilon = 1 per km exactly" in str(mechanism.certificate)
+    assert promise.unmet("epsilon<=1, metric=haversine") == ""
+    assert "epsilon is 1.0" in promise.unmet("epsilon<=0.5")
+    assert "metric is haversine" in promise.unmet("metric=euclidean")
+    with pytest.raises(InputError, match="not one for regions"):
+        promise.unmet("eta>=3")
+    with pytest.raises(InputError, match="zero or more"):
+        promise.bound(-1.0)
+
+
+def test_a_mechanism_is_certified_again_when_copied(mechanism):
+    for twin in (copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))):  # noqa: S301
+        assert np.array_equal(twin.table, mechanism.table)
+        assert twin.region == mechanism.region
+    with pytest.raises(ValueError, match="read-only"):
+        mechanism.table[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"epsilon": -1.0}, "positive"),
+        ({"table": np.zeros((2, 2), dtype=np.uint64)}, "uint64 of shape"),
+        ({"optimality": mdp.mechanism.Optimality(1.0, 2.0)}, "lower bound <= loss"),
+        ({"region": "here"}, "must be a Region"),
+    ],
+)
+def test_claims_that_cannot_be_are_refused(mechanism, change, text):
+    names = ("table", "region", "outputs", "epsilon", "optimality")
+    with pytest.raises(InputError, match=text):
+        PlaneMechanism(**({name: getattr(mechanism, name) for name in names} | change))
+
+
+def test_files_are_certified_again(mechanism, tmp_path):
+    path = tmp_path / "rome.mdp"
+    mechanism.save(path)
+    again = mdp.load_plane(path, require="epsilon<=1")
+    assert np.array_equal(again.table, mechanism.table)
+    assert again.region == mechanism.region
+    assert np.array_equal(again.outputs.coordinates, PLACES)
+    with pytest.raises(CertificationError, match="does not meet"):
+        mdp.load_plane(path, require="epsilon<=0.5")
+    with pytest.raises(FileFormatError, match="mechanism of a region"):
+        mdp.load(path)
+    assert mdp.mechanism.is_plane_file(path)
+
+
+def test_nodes_as_outputs_are_kept_as_rows(tmp_path):
+    square = mdp.data.region(0.0, 0.0, 2.0, 2.0, spacing=1.0, kind="vectors")
+    outputs = Outputs.of(square.inner, square.records, seed=0)
+    table = np.full((16, 4), TOTAL // 4, dtype=np.uint64)
+    made = PlaneMechanism(table, square, outputs, 1.0, mdp.mechanism.Optimality(2.0, 1.0), "by hand")
+    made.save(tmp_path / "square.mdp")
+    again = mdp.load_plane(tmp_path / "square.mdp")
+    assert np.array_equal(again.outputs.rows, square.inner)
+    assert (again.optimality, again.solver) == (made.optimality, "by hand")
+    assert "Claimed by the file" in str(again.certificate)
+
+
+def edited(path, change):
+    """Write a file with other metadata and a right hash of them."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change(header["__metadata__"])
+    header["__metadata__"]["metadata_sha256"] = metadata_hash(header["__metadata__"])
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"epsilon": (0.3).hex()}, CertificationError, "does not satisfy its claims"),
+        ({"epsilon": "1.0"}, FileFormatError, "hexadecimal"),
+        ({"cells": "[5, 4]"}, FileFormatError, "rows, its region"),
+        ({"cells": "[5.0, 5]"}, FileFormatError, "cells each way"),
+        ({"cells": "[100000, 100000]"}, FileFormatError, "cells each way"),
+        ({"low": json.dumps([(50.0).hex(), (12.46).hex()])}, FileFormatError, "low < high"),
+        ({"high": json.dumps([(41.897).hex(), (12.482).hex()])}, CertificationError, "too fast"),
+        ({"weights": "triangles"}, FileFormatError, "this version knows"),
+        ({"kind": "vectors"}, CertificationError, "too fast"),
+        ({"more": "x"}, FileFormatError, "unknown"),
+        ({"format": "metricdp-1"}, FileFormatError, "metricdp.load"),
+    ],
+)
+def test_edited_files_are_refused(mechanism, tmp_path, change, error, text):
+    path = tmp_path / "rome.mdp"
+    # as tight as can be, so that a smaller box breaks the promise
+    tight = mechanism.certificate.privacy.tightest_epsilon
+    PlaneMechanism(mechanism.table, ROME, mechanism.outputs, tight).save(path)
+    edited(path, lambda metadata: metadata.update(change))
+    with pytest.raises(error, match=text):
+        mdp.load_plane(path)
+
+
+def test_a_changed_byte_is_found(mechanism, tmp_path):
+    path = tmp_path / "rome.mdp"
+    mechanism.save(path)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError, match="hash"):
+        mdp.load_plane(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("cells", '{"5": 1, "6": 2}'),
+        ("cells", '["5", "6"]'),
+        ("cells", "[null, 6]"),
+        ("cells", '"56"'),
+        ("low", '{"0x1.0000000000000p+0": 1, "0x1.8000000000000p+0": 2}'),
+        ("epsilon", (1e-300).hex()),
+    ],
+)
+def test_metadata_of_other_kinds_are_refused_in_one_line(mechanism, tmp_path, key, text):
+    path = tmp_path / "m.mdp"
+    mechanism.save(path)
+    metadata, tensors = unpacked(path.read_bytes())
+    path.write_bytes(packed(metadata | {key: text}, tensors))
+    with pytest.raises((FileFormatError, CertificationError)):
+        mdp.load_plane(path)

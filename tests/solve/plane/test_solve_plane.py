@@ -1,0 +1,139 @@
+"""Solving over a region: cones, steps, repair, bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.errors import InputError
+from metricdp.mechanism.plane_certify import check_plane
+from metricdp.solve.plane.cones import Cones
+from metricdp.solve.plane.loop import Loop
+from metricdp.solve.plane.repair import private_table, whole
+from metricdp.solve.plane.solve import any_mechanism_bound, table_loss
+
+ROME = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.35)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    places = mdp.Records(rng.uniform(ROME.low, ROME.high, (40, 2)), prior=rng.random(40))
+    outputs = rng.uniform(ROME.low, ROME.high, (12, 2))
+    return mdp.PlaneProblem(ROME, epsilon=1.0, outputs=outputs, places=places)
+
+
+@pytest.fixture(scope="module")
+def result(problem):
+    return mdp.solve_plane(problem)
+
+
+def test_costs_are_those_of_the_places(problem, result):
+    shares = result.mechanism.probabilities_at(problem.places.coordinates)
+    metric = mdp.metric.as_metric("haversine", problem.places)
+    losses = metric.between(problem.places.coordinates, problem.outputs.coordinates)
+    expected = (problem.places.prior[:, None] * shares * losses).sum()
+    assert result.loss == pytest.approx(expected, rel=1e-9)
+    assert result.loss >= expected * (1 - 1e-13)
+
+
+def test_the_mechanism_is_certified_and_between_its_bounds(result):
+    assert result.mechanism.certificate.privacy.certified
+    assert 0 < result.lower_bound <= result.loss
+    assert 0 < result.class_bound <= result.loss
+    assert result.gap < 0.05
+    assert "any mechanism" in repr(result)
+    assert result.mechanism.optimality.loss == result.loss
+
+
+def test_it_is_better_than_the_exponential_mechanism(problem, result):
+    metric = mdp.metric.as_metric("haversine", problem.places)
+    Z = np.exp(-0.5 * metric.between(ROME.records.coordinates, problem.outputs.coordinates))
+    table = private_table(Z, problem, Cones.of(ROME))
+    assert check_plane(table, ROME.shape, 1.0, ROME.sides).certified
+    assert result.loss < 0.97 * table_loss(table, problem)
+
+
+def test_the_cones_are_the_inequalities_of_the_check(problem):
+    cones = Cones.of(ROME)
+    rng = np.random.default_rng(1)
+    seen = set()
+    for _ in range(30):
+        table = whole(1.0 + rng.uniform(0.2, 2.0) * rng.random((problem.n_nodes, 2)))
+        terms = cones.terms(table / 2.0**63)
+        ratio = (np.hypot(terms[:, 0], terms[:, 1]) / terms[:, 2]).max() / cones.side
+        check = check_plane(table, ROME.shape, 1.0, ROME.sides)
+        assert (ratio <= 1.0) == check.certified
+        assert check.certified or check.tightest_epsilon == pytest.approx(ratio, rel=1e-6)
+        seen.add(check.certified)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["random", "identity", "zeros in rows"])
+def test_any_matrix_can_be_repaired(problem, kind):
+    rng = np.random.default_rng(2)
+    Z = rng.random((problem.n_nodes, 12)) ** 8
+    if kind == "identity":
+        Z = np.eye(12)[np.arange(problem.n_nodes) % 12]
+    elif kind == "zeros in rows":
+        Z[:, :6] = 0.0
+    table = private_table(Z, problem, Cones.of(ROME))
+    assert check_plane(table, ROME.shape, 1.0, ROME.sides).certified
+
+
+def test_the_class_bound_holds_for_other_tables(problem, result):
+    loop = Loop(problem, Cones.of(ROME), share=1.0)
+    losses = [result.loss]
+    for _ in range(4):
+        loop.run(25)
+        table = private_table(loop.at.plain.astype(float), problem, Cones.of(ROME))
+        losses.append(table_loss(table, problem))
+        assert loop.class_bound() <= min(losses)
+
+
+def test_the_bound_for_any_mechanism_is_one_for_records(problem, result):
+    bound = any_mechanism_bound(problem).lower_bound
+    assert bound <= result.loss
+    # the places as records alone, all pairs compared: their optimum is above the bound
+    records = mdp.Problem(
+        problem.places, epsilon=1.0, eta=10.0, outputs=problem.outputs.coordinates, loss=problem.losses
+    )
+    assert bound <= mdp.solve(records, gap=1e-3).loss
+
+
+def test_a_square_of_vectors_comes_near_any_mechanism():
+    square = mdp.data.region(0.0, 0.0, 5.0, 4.0, spacing=1.0, kind="vectors")
+    result = mdp.solve_plane(mdp.PlaneProblem(square, epsilon=0.25))
+    assert result.gap < 0.02
+    again = mdp.solve_plane(mdp.PlaneProblem(square, epsilon=0.25))
+    assert np.array_equal(result.mechanism.table, again.mechanism.table)
+
+
+def test_limits_are_kept(problem):
+    short = mdp.solve_plane(problem, max_steps=3, bound=False)
+    assert short.steps == 3
+    assert short.mechanism.certificate.privacy.certified
+    assert short.mechanism.optimality is None
+    late = mdp.solve_plane(problem, time_limit=1e-6, bound=False)
+    assert late.steps == 0
+    assert late.mechanism.certificate.privacy.certified
+    with pytest.raises(InputError, match="time_limit"):
+        mdp.solve_plane(problem, time_limit=0)
+    with pytest.raises(InputError, match="max_steps"):
+        mdp.solve_plane(problem, max_steps=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"epsilon": 0.0}, "positive"),
+        ({"epsilon": 9.0}, "finer lattice"),
+        ({"epsilon": 1.0, "places": mdp.Records([[41.0, 12.46]])}, "outside the region"),
+        ({"epsilon": 1.0, "places": mdp.Records([[1.0, 2.0]], kind="vectors")}, "must be places"),
+        ({"epsilon": 1.0, "losses": [[1.0]]}, "losses must be finite"),
+    ],
+)
+def test_problems_that_cannot_be_are_refused(options, text):
+    with pytest.raises(InputError, match=text):
+        mdp.PlaneProblem(ROME, **options)
