@@ -9,6 +9,8 @@ import argparse
 import base64
 import hashlib
 import json
+import math
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +58,16 @@ def mechanisms() -> dict[str, mdp.Mechanism]:
         "sparse-matrix": sparse(
             mdp.Problem(np.arange(5.0), epsilon=1.0, eta=2.0, outputs=np.arange(5), metric=line, loss=line)
         ),
+        "dense-own": mdp.solve(
+            mdp.Problem(corner, epsilon=[2.0, 0.5, 1.25, 3.0], eta=1.0, outputs=[3, 1, 0]), method="direct"
+        ).mechanism,
+        "sparse-own": own_sparse(mdp.Problem(mdp.data.grid(2, 3), epsilon=[0.75, 1.0, 2.0, 1.0, 1.5, 1.25], eta=1.0)),
     }  # fmt: skip
+
+
+def own_sparse(problem: mdp.Problem) -> mdp.Mechanism:
+    """Return a sparse mechanism whose records have epsilons of their own."""
+    return mdp.Mechanism.of(problem, sparse(problem.at_one_epsilon).table)
 
 
 def _two(problem: mdp.Problem) -> mdp.Mechanism:
@@ -147,6 +158,41 @@ def distances() -> list[dict[str, object]]:
     return found
 
 
+def own_edits(base: bytes) -> list[tuple[str, bool, bytes]]:
+    """Return a file with epsilons of the records' own after changes to them, and whether it is to be accepted."""
+    metadata, tensors = unpacked(base)
+    own, plain = tensors["epsilons"], metadata["format"].partition("+")[0]
+
+    def changed(epsilons: list[float] | None, **words: str) -> bytes:
+        parts = {name: value for name, value in tensors.items() if name != "epsilons"}
+        if epsilons is not None:
+            parts["epsilons"] = np.array(epsilons)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "changed.mdp"
+            container.write(path, parts, metadata | words)
+            return path.read_bytes()
+
+    def with_first(value: float) -> list[float]:
+        return [value, *own[1:].tolist()]
+
+    largest = float(own.max())
+    return [
+        ("own epsilons: one is larger", True, changed(with_first(largest))),
+        ("own epsilons: one is smaller", False, changed(with_first(float(own[0]) / 50))),
+        ("own epsilons: one is zero", False, changed(with_first(0.0))),
+        ("own epsilons: one is negative", False, changed(with_first(-1.0))),
+        ("own epsilons: one is infinite", False, changed(with_first(math.inf), epsilon="inf")),
+        ("own epsilons: one is no number", False, changed(with_first(math.nan))),
+        ("own epsilons: one is far too small", False, changed(with_first(largest / 2e9))),
+        ("own epsilons: epsilon is above the largest", False, changed(own.tolist(), epsilon=(2 * largest).hex())),
+        ("own epsilons: epsilon is below the largest", False, changed(own.tolist(), epsilon=(largest / 2).hex())),
+        ("own epsilons: one is missing", False, changed(own[:-1].tolist())),
+        ("own epsilons: the tensor is missing", False, changed(None)),
+        ("own epsilons: the format does not name them", False, changed(own.tolist(), format=plain)),
+        ("own epsilons: the largest for all", True, changed(None, format=plain)),
+    ]
+
+
 def main() -> None:
     """Write the vectors."""
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
@@ -167,6 +213,11 @@ def main() -> None:
         {"name": name, "accepted": False, "base64": base64.b64encode(data).decode()}
         for name, data, _ in damaged(base)
         if len(data) < 1 << 14
+    ]
+    verdicts += [
+        {"name": f"{name} ({kind})", "accepted": is_accepted, "base64": base64.b64encode(data).decode()}
+        for kind in ("dense", "sparse")
+        for name, is_accepted, data in own_edits((FOLDER / f"{kind}-own.mdp").read_bytes())
     ]
     written = {
         "draws": draws,
