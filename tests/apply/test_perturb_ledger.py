@@ -49,7 +49,9 @@ def spent_in(path, **options):
 def test_the_ledger_must_exist_or_be_made_on_purpose(perturb, tmp_path):
     code, _, complaint = perturb()
     assert code == 2
-    assert "the ledger budget.db does not exist: put it back if it was lost, or make it with --new-ledger" in complaint
+    assert (
+        "the ledger budget.db does not exist: put it back if it was lost, or make it with --limit EPSILON" in complaint
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]
     code, text, _ = perturb("--new-ledger", 800)
     assert code == 0
@@ -166,7 +168,7 @@ def test_options_that_go_together(run, city, tmp_path, words):
     (tmp_path / "in.csv").write_text(IDS)
     code, _, complaint = run("perturb", "city.mdp", "--input", "in.csv", "--output", "out.csv", *words)
     assert code == 2
-    assert "--ledger FILE and --person COLUMN go together" in complaint
+    assert "--ledger FILE (or --limit EPSILON) and --person COLUMN go together" in complaint
     code, _, complaint = run("perturb", "city.mdp", "a", *words)
     assert code == 2
     assert f"{words[0]} goes with --input FILE" in complaint

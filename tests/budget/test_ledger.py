@@ -177,6 +177,12 @@ def test_past_the_limit_nothing_is_recorded(path):
     assert ledger.charge("Ana", 0.25) == 1.0
 
 
+def test_nothing_left_is_zero_and_not_minus_zero(path):
+    ledger = Ledger(path, limit=1.0)
+    ledger.charge("Ana", 1.0)
+    assert str(ledger.remaining("Ana")) == "0.0"
+
+
 def test_a_refusal_can_come_back_from_a_worker_process():
     error = BudgetExceededError("Ana", Fraction(1), Fraction(2), Fraction(2))
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301

@@ -213,10 +213,10 @@ def test_what_another_process_answers_meanwhile_is_taken_and_not_paid_for_again(
     ids, answers = list(mechanism.records.ids[:2]), {}
 
     class Slow(Memoized):
-        def _answer(self, holder, question_of, **more):
+        def _answer(self, question_of, charge):
             for name in ids[:n_faster]:
-                answers[name] = memoize(mechanism, path, ledger=ledger).perturb(holder, name)
-            return super()._answer(holder, question_of, **more)
+                answers[name] = memoize(mechanism, path, ledger=ledger).perturb("Ana", name)
+            return super()._answer(question_of, charge)
 
     found = Slow(mechanism, path, ledger=ledger).perturb("Ana", ids)
     assert found[:n_faster] == list(answers.values())

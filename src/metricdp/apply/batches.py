@@ -16,10 +16,12 @@ from metricdp.data.writing import NUMBER, plain_cell
 from metricdp.errors import InputError, revealed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from metricdp.data.readers.features import Feature
     from metricdp.data.readers.streams import TextSource
     from metricdp.data.readers.tables import Table
     from metricdp.mechanism.mechanism import Mechanism
@@ -41,18 +43,25 @@ class Batch:
 
 def csv_batches(source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool) -> Iterator[Batch]:
     """Yield the rows of a CSV file, by their column id or by their coordinates."""
+    return table_batches(csv_tables(source), mechanism, keep, are_places=are_places)
+
+
+def table_batches(
+    tables: Iterable[Table], mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
+) -> Iterator[Batch]:
+    """Yield the rows of tables with the same columns, by their column id or by their coordinates."""
     known = frozenset(mechanism.records.ids)
     columns: _Columns | None = None
-    for table in csv_tables(source):
+    for table in tables:
         if columns is None:
             columns = _Columns.of(table, mechanism, keep, are_places=are_places)
-        kept = [table.columns[column] for column in columns.kept]
+        kept = [table.values(column) for column in columns.kept]
         rows = list(zip(*kept, strict=True)) if kept else [()] * table.n_rows
         if are_places:
             points = np.column_stack([table.numbers(column) for column in columns.coordinates])
             yield Batch(None, points, rows)
         else:
-            cells = table.columns[columns.coordinates[0]]
+            cells = table.texts(columns.coordinates[0])
             ids = [_known(cell, known) for cell in cells]
             unknown = next((row for row, name in enumerate(ids) if name not in known), None)
             if unknown is not None:
@@ -65,16 +74,24 @@ def geojson_batches(
     source: TextSource, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
 ) -> Iterator[Batch]:
     """Yield the Point features of a GeoJSON file, by their id or by their coordinates."""
+    found = features(source)
+    blocks = iter(lambda: list(islice(found, ROWS_AT_ONCE)), [])
+    return feature_batches(blocks, source.path, mechanism, keep, are_places=are_places)
+
+
+def feature_batches(
+    blocks: Iterable[list[Feature]], path: Path, mechanism: Mechanism, keep: Sequence[str], *, are_places: bool
+) -> Iterator[Batch]:
+    """Yield blocks of Point features, by their id or by their coordinates."""
     if are_places and mechanism.records.kind != "places":
         raise InputError(
-            f"{source.path} holds places, but the mechanism's records are vectors with "
+            f"{path} holds places, but the mechanism's records are vectors with "
             f"{mechanism.records.dimension} coordinates: give them as columns of a CSV file"
         )
     if "id" in keep and not are_places:
         raise InputError("the kept column id would write the true record beside its report: leave it out")
     known = frozenset(mechanism.records.ids)
-    found = features(source)
-    while batch := list(islice(found, ROWS_AT_ONCE)):
+    for batch in blocks:
         rows = [_properties_of(feature, keep) for feature in batch]
         if are_places:
             yield Batch(None, np.array([feature.place() for feature in batch]), rows)

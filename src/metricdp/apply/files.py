@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
 from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
+from metricdp.apply.writers import CsvWriter, GeoJsonWriter, Writer, cell_of, coordinate_names
 from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.files import format_of
 from metricdp.data.readers.streams import TextSource
-from metricdp.data.writing import Target, check_writable, replacing, spreadsheet_cell
+from metricdp.data.writing import Target, check_writable, replacing
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,6 +70,7 @@ def perturb_file(
     keep: Sequence[str] = (),
     snap_distances: str | Path | None = None,
     allow_unprotected: bool = False,
+    fast_snap: bool = False,
     ledger: Ledger | None = None,
     person: str | None = None,
     progress: Progress | None = None,
@@ -99,6 +98,8 @@ def perturb_file(
     allow_unprotected
         Report also what the mechanism does not protect: records without any neighbour, and points where those that are
         close together can be told apart. Without it, the file is refused.
+    fast_snap
+        Snap with a tree: the same records much sooner, but how long it takes depends on the points.
     ledger, person
         Charge the person named in this column (or property) for each row, dropped ones as well, before any report is
         drawn for the target: everyone, or no one if any budget does not suffice. ``source`` is read twice, so it must
@@ -112,7 +113,7 @@ def perturb_file(
         check_limit(snap_limit)
     elif snap_distances is not None or far != FAR_POLICIES[0]:
         raise InputError("far and snap_distances go with snap_limit: give the farthest distance at which to snap")
-    _check_columns(mechanism, target, keep)
+    check_columns(mechanism, target, keep)
 
     def write(persons: Persons | None, *, is_rehearsal: bool = False) -> FileSummary:
         return _write(
@@ -124,6 +125,7 @@ def perturb_file(
             keep=keep,
             snap_distances=snap_distances,
             allow_unprotected=allow_unprotected,
+            fast_snap=fast_snap,
             persons=persons,
             is_rehearsal=is_rehearsal,
             progress=progress,
@@ -146,27 +148,30 @@ def _write(
     keep: Sequence[str],
     snap_distances: str | Path | None,
     allow_unprotected: bool,
+    fast_snap: bool,
     persons: Persons | None,
     is_rehearsal: bool,
     progress: Progress | None,
 ) -> FileSummary:
     """Write the reports; a rehearsal does everything else, so that a refusal comes before anyone is charged."""
-    is_geojson = _is_geojson(source)
+    is_features = is_geojson(source)
     is_alone = mechanism.guarantee.is_isolated
     summary, first_far = FileSummary(), 0
     with ExitStack() as stack:
-        text = stack.enter_context(TextSource(source, newline=None if is_geojson else ""))
+        text = stack.enter_context(TextSource(source, newline=None if is_features else ""))
         into = partial(nowhere if is_rehearsal else replacing, is_private=True, may_pack=True)
-        writer = _writer(mechanism, stack.enter_context(into(target)), target, keep)
+        writer = writer_of(mechanism, stack.enter_context(into(target)), target, keep)
         notes = None if snap_distances is None else stack.enter_context(into(snap_distances))
         if notes is not None:
             notes.write("row,snap_distance,is_reported\r\n")
-        read = geojson_batches if is_geojson else csv_batches
+        read = geojson_batches if is_features else csv_batches
         if persons is not None:
             read = persons.counting(read)
         copies, n_read = Copies(mechanism, keep), 0
         for batch in read(text, mechanism, keep, are_places=snap_limit is not None):
-            outputs, rows, distances, is_far = _drawn(mechanism, batch, snap_limit, allow_unprotected=allow_unprotected)
+            outputs, rows, distances, is_far = _drawn(
+                mechanism, batch, snap_limit, allow_unprotected=allow_unprotected, fast_snap=fast_snap
+            )
             if distances is not None:
                 summary.largest_snap_distance = max(summary.largest_snap_distance or 0.0, float(distances.max()))
             if notes is not None and distances is not None:
@@ -176,7 +181,7 @@ def _write(
             kept = [values for values, is_out in zip(batch.kept, is_far, strict=True) if not is_out]
             writer.write(outputs[~is_far], kept)
             points = None if batch.points is None else batch.points[~is_far]
-            copies.look(kept, rows[~is_far], points, text_of=_cell)
+            copies.look(kept, rows[~is_far], points, text_of=cell_of)
             summary.reports += int((~is_far).sum())
             summary.dropped += int(is_far.sum())
             summary.unprotected += int(is_alone[rows[~is_far]].sum())
@@ -196,23 +201,26 @@ def _write(
     return summary
 
 
-def _check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]) -> None:
+def check_columns(mechanism: Mechanism, target: str | Path, keep: Sequence[str]) -> None:
+    """Refuse kept columns that are named twice or like those of the reports, and GeoJSON for what is not a place."""
     twice = next((name for name in keep if list(keep).count(name) > 1), None)
     if twice is not None:
         raise InputError(f"the kept column {twice} is named more than once: name each column once")
-    taken = {"report", *_coordinate_names(mechanism)} & set(keep)
+    taken = {"report", *coordinate_names(mechanism)} & set(keep)
     if taken:
         raise InputError(f"the kept column {min(taken)} has the name of a column of the reports: rename it")
-    if _is_geojson(target) and mechanism.records.kind != "places":
+    if is_geojson(target) and mechanism.records.kind != "places":
         raise InputError(f"{target} would be GeoJSON, but the mechanism's outputs are not places: write a .csv file")
 
 
 def _drawn(
-    mechanism: Mechanism, batch: Batch, snap_limit: float | None, *, allow_unprotected: bool
+    mechanism: Mechanism, batch: Batch, snap_limit: float | None, *, allow_unprotected: bool, fast_snap: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.bool_]]:
     """Draw for one batch: the outputs, the records, how far these were, and whether that is too far."""
     if batch.points is not None and snap_limit is not None:
-        drawn = draw_points(mechanism, batch.points, limit=snap_limit, allow_unprotected=allow_unprotected)
+        drawn = draw_points(
+            mechanism, batch.points, limit=snap_limit, allow_unprotected=allow_unprotected, fast_snap=fast_snap
+        )
         return drawn.outputs, drawn.rows, drawn.distances, drawn.distances > snap_limit
     rows = np.zeros(0, dtype=np.int64) if batch.rows is None else batch.rows
     outputs = mechanism.perturb_rows(rows, allow_unprotected=allow_unprotected)
@@ -227,75 +235,11 @@ def _notes(n_before: int, distances: NDArray[np.float64], is_far: NDArray[np.boo
     )
 
 
-class _Writer(Protocol):
-    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None: ...
-
-    def end(self) -> None: ...
-
-
-def _writer(mechanism: Mechanism, target: Target, path: str | Path, keep: Sequence[str]) -> _Writer:
-    return (_GeoJsonWriter if _is_geojson(path) else _CsvWriter)(mechanism, target, keep)
+def writer_of(mechanism: Mechanism, target: Target, path: str | Path, keep: Sequence[str]) -> Writer:
+    """Return what writes the reports of a mechanism, as GeoJSON or CSV by the name of the file."""
+    return (GeoJsonWriter if is_geojson(path) else CsvWriter)(mechanism, target, keep)
 
 
-class _CsvWriter:
-    """Reports as rows: the output's name and coordinates, then the kept columns."""
-
-    def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
-        names, points = mechanism.outputs.ids(mechanism.records), mechanism.outputs.coordinates
-        self._cells = [[name, *map(repr, point)] for name, point in zip(names, points.tolist(), strict=True)]
-        self._target = target
-        self._write_rows([["report", *_coordinate_names(mechanism), *keep]])
-
-    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
-        """Write some reports."""
-        self._write_rows(
-            [[*self._cells[k], *map(_cell, values)] for k, values in zip(outputs.tolist(), kept, strict=True)]
-        )
-
-    def end(self) -> None:
-        """Write the end of the file: nothing for CSV."""
-
-    def _write_rows(self, rows: list[list[str]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(map(spreadsheet_cell, row) for row in rows)
-        self._target.write(text.getvalue())
-
-
-class _GeoJsonWriter:
-    """Reports as Point features: the output's name and the kept properties are their properties."""
-
-    def __init__(self, mechanism: Mechanism, target: Target, keep: Sequence[str]) -> None:
-        self._names = mechanism.outputs.ids(mechanism.records)
-        self._points = mechanism.outputs.coordinates[:, ::-1].tolist()  # longitude first
-        self._target, self._keep, self._is_first = target, keep, True
-        target.write('{"type": "FeatureCollection", "features": [')
-
-    def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
-        """Write some reports."""
-        for k, values in zip(outputs.tolist(), kept, strict=True):
-            feature = {
-                "type": "Feature",
-                "geometry": {"type": "Point", "coordinates": self._points[k]},
-                "properties": {"report": self._names[k], **dict(zip(self._keep, values, strict=True))},
-            }
-            self._target.write(("\n" if self._is_first else ",\n") + json.dumps(feature))
-            self._is_first = False
-
-    def end(self) -> None:
-        """Write the end of the collection."""
-        self._target.write("\n]}\n")
-
-
-def _is_geojson(path: str | Path) -> bool:
+def is_geojson(path: str | Path) -> bool:
+    """Return whether a file is named like GeoJSON."""
     return format_of(path) in GEOJSON_SUFFIXES
-
-
-def _coordinate_names(mechanism: Mechanism) -> list[str]:
-    if mechanism.records.kind == "places":
-        return ["lat", "lon"]
-    return [f"x{axis + 1}" for axis in range(mechanism.records.dimension)]
-
-
-def _cell(value: Any) -> str:
-    """Return a property as a cell of a table."""
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -49,7 +49,7 @@ def perturb_column(
     >>> perturb_column(mechanism, homes, keep_index=True).to_dict()
     {'Ana': 'r00c00', 'Ben': 'r01c01'}
     """
-    pandas = _pandas()
+    pandas = pandas_module()
     if not isinstance(column, pandas.Series):
         raise InputError(f"a column must be a pandas Series, got {type(column).__name__}: take frame['name']")
     missing = int(column.isna().sum())
@@ -70,6 +70,7 @@ def perturb_frame(
     keep: Sequence[str] = (),
     keep_index: bool = False,
     allow_unprotected: bool = False,
+    fast_snap: bool = False,
 ) -> Any:
     """Draw a report for each row of a DataFrame or GeoDataFrame of points, snapped to their nearest records first.
 
@@ -94,12 +95,14 @@ def perturb_frame(
         Keep the index unchanged, under the same rule. By default rows are numbered from 0.
     allow_unprotected
         Report also where points that are close together can be told apart; without it, the mechanism is refused.
+    fast_snap
+        Snap with a tree: the same records much sooner, but how long it takes depends on the points.
     """
     check_limit(snap_limit)
     check_far(far)
-    points, write = _points_of(mechanism, frame)
-    _check_kept(frame, keep, write)
-    drawn = draw_points(mechanism, points, limit=snap_limit, allow_unprotected=allow_unprotected)
+    points, write = points_of(mechanism, frame)
+    check_kept(frame, keep, write)
+    drawn = draw_points(mechanism, points, limit=snap_limit, allow_unprotected=allow_unprotected, fast_snap=fast_snap)
     is_near = drawn.distances <= snap_limit
     if far == "refuse" and not is_near.all():
         raise InputError(
@@ -110,9 +113,9 @@ def perturb_frame(
     names = np.array(mechanism.outputs.ids(mechanism.records), dtype=object)[outputs]
     kept = frame.loc[is_near, list(keep)]
     rows, true = drawn.rows[is_near], np.hstack((points, write.given))[is_near]
-    _refuse_copies(mechanism, keep, [kept[name] for name in keep], rows, true)
+    refuse_copies(mechanism, keep, [kept[name] for name in keep], rows, true)
     index = checked_index(mechanism, kept.index, write.names, rows, true) if keep_index else None
-    return write.reports({name: _values(kept[name]) for name in keep}, index, outputs, names)
+    return write.reports({name: values_of(kept[name]) for name in keep}, index, outputs, names)
 
 
 def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
@@ -120,8 +123,8 @@ def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
 
     This reveals something about the true points: it is for their holder, never to be published with the reports.
     """
-    points, _ = _points_of(mechanism, frame)
-    return _pandas().Series(snap_points(mechanism, points)[1], index=frame.index, name="snap_distance")
+    points, _ = points_of(mechanism, frame)
+    return pandas_module().Series(snap_points(mechanism, points)[1], index=frame.index, name="snap_distance")
 
 
 class _CoordinateColumns:
@@ -134,7 +137,7 @@ class _CoordinateColumns:
     def reports(self, kept: dict[Any, Any], index: Any, outputs: NDArray[np.int64], report: NDArray[np.object_]) -> Any:
         points = self._mechanism.outputs.coordinates[outputs]
         columns = dict(zip(self.names, points.T, strict=True))
-        return _pandas().DataFrame({**columns, "report": report, **kept}, index=index)
+        return pandas_module().DataFrame({**columns, "report": report, **kept}, index=index)
 
 
 class _Geometry:
@@ -152,12 +155,13 @@ class _Geometry:
 
     def reports(self, kept: dict[Any, Any], index: Any, outputs: NDArray[np.int64], report: NDArray[np.object_]) -> Any:
         geometry = {self.names[0]: self._places.array[outputs]}
-        made = _pandas().DataFrame({**kept, "report": report, **geometry}, index=index)
+        made = pandas_module().DataFrame({**kept, "report": report, **geometry}, index=index)
         return _geopandas().GeoDataFrame(made, geometry=self.names[0], crs=self._places.crs)
 
 
-def _points_of(mechanism: Mechanism, frame: Any) -> tuple[NDArray[np.float64], _CoordinateColumns | _Geometry]:
-    pandas = _pandas()
+def points_of(mechanism: Mechanism, frame: Any) -> tuple[NDArray[np.float64], _CoordinateColumns | _Geometry]:
+    """Return the points of a frame and what writes reports as a frame like it; refuse a frame that does not fit."""
+    pandas = pandas_module()
     if not isinstance(frame, pandas.DataFrame):
         raise InputError(f"points must be in a DataFrame or GeoDataFrame, got {type(frame).__name__}")
     if len(frame) == 0:
@@ -195,7 +199,8 @@ def _geometry_points(mechanism: Mechanism, frame: Any) -> NDArray[np.float64]:
     return np.column_stack([np.asarray(geometry.y), np.asarray(geometry.x)])
 
 
-def _check_kept(frame: Any, keep: Sequence[str], write: _CoordinateColumns | _Geometry) -> None:
+def check_kept(frame: Any, keep: Sequence[str], write: _CoordinateColumns | _Geometry) -> None:
+    """Refuse to keep columns that are not there, that hold the true points, or that have the name of the reports."""
     if isinstance(keep, str):
         raise InputError(f"keep must be a list of columns, got {keep!r}: write [{keep!r}]")
     names = list(frame.columns)
@@ -208,7 +213,7 @@ def _check_kept(frame: Any, keep: Sequence[str], write: _CoordinateColumns | _Ge
             raise InputError("keep names 'report', the name of the reports' own column: rename it")
 
 
-def _refuse_copies(
+def refuse_copies(
     mechanism: Mechanism,
     names: Sequence[Any],
     columns: Sequence[Any],
@@ -217,7 +222,7 @@ def _refuse_copies(
 ) -> None:
     """Refuse columns (or levels of an index) that visibly hold the true record."""
     copies = Copies(mechanism, names)
-    is_missing = _pandas().isna
+    is_missing = pandas_module().isna
     copies.look(
         list(zip(*columns, strict=True)), rows, points, text_of=lambda v: "" if is_missing(v) is True else str(v)
     )
@@ -235,24 +240,25 @@ def checked_index(
 
     None if rows are numbered from 0: such an index reveals nothing.
     """
-    if index.equals(_pandas().RangeIndex(len(index))):
+    if index.equals(pandas_module().RangeIndex(len(index))):
         return None
     taken = next((name for name in index.names if name is not None and name in secret), None)
     if taken is not None:
         raise InputError(f"the index is named {taken!r} like the true records: leave it out, or rename it")
     levels = [index.get_level_values(level) for level in range(index.nlevels)]
     names = ["index" if name is None else name for name in index.names]
-    _refuse_copies(mechanism, names, levels, rows, points)
+    refuse_copies(mechanism, names, levels, rows, points)
     return index
 
 
-def _values(column: Any) -> Any:
+def values_of(column: Any) -> Any:
     """Return the values of a column, without the categories that do not occur among them."""
     values = column.array
     return values.remove_unused_categories() if hasattr(values, "remove_unused_categories") else values
 
 
-def _pandas() -> Any:
+def pandas_module() -> Any:
+    """Return pandas, imported when it is first needed."""
     try:
         import pandas  # noqa: PLC0415, ICN001
     except ImportError:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metricdp.errors import InputError
-from metricdp.mechanism.snap import as_points, nearest_records
+from metricdp.mechanism.snap import as_points
+from metricdp.mechanism.snap_index import snapped
 from metricdp.metric.distances import CoordinateMetric
 
 if TYPE_CHECKING:
@@ -30,18 +31,21 @@ class DrawnPoints:
         return f"DrawnPoints({len(self.outputs)} reports)"
 
 
-def snap_points(mechanism: Mechanism, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def snap_points(
+    mechanism: Mechanism, points: ArrayLike, *, fast_snap: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the nearest record of each point and its distance, in the mechanism's metric."""
     if mechanism.metric not in CoordinateMetric.NAMES:
         raise InputError(
             f"points cannot be snapped by the metric {mechanism.metric!r}: name records by their ids, or make a "
             f"mechanism with one of {', '.join(CoordinateMetric.NAMES)}"
         )
-    return nearest_records(as_points(points, mechanism.records), mechanism.records, CoordinateMetric(mechanism.metric))
+    records = mechanism.records
+    return snapped(as_points(points, records), records, mechanism.metric, fast_snap=fast_snap)
 
 
 def draw_points(
-    mechanism: Mechanism, points: ArrayLike, *, limit: float, allow_unprotected: bool = False
+    mechanism: Mechanism, points: ArrayLike, *, limit: float, allow_unprotected: bool = False, fast_snap: bool = False
 ) -> DrawnPoints:
     """Draw for every point, also for those beyond ``limit``, which the caller has to handle.
 
@@ -49,7 +53,7 @@ def draw_points(
     """
     if not allow_unprotected:
         mechanism.guarantee.for_points(limit).check()
-    rows, distances = snap_points(mechanism, points)
+    rows, distances = snap_points(mechanism, points, fast_snap=fast_snap)
     return DrawnPoints(mechanism.perturb_rows(rows, allow_unprotected=True), rows, distances)
 
 

@@ -14,7 +14,7 @@ from metricdp.data.writing import check_writable, replacing
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from metricdp.data.readers.streams import Progress
@@ -26,6 +26,7 @@ MASK = "<unk>"
 KEPT_PUNCTUATION = frozenset(".,;:!?…()-–—\"'“”‘’„«»¿¡")
 APOSTROPHES = frozenset("'’")
 LONGEST_WORD = 1 << 16  # characters; a longer one means that the file is not a text
+BETWEEN_TEXTS = "\x1e"  # the record separator: white space, so no word or draw holds it
 LONGEST_CACHED_CHUNK = 64  # characters whose pieces are remembered
 
 Piece = int | str | None
@@ -97,7 +98,7 @@ def perturb_text(
             words.write(block, out)
             if progress is not None:
                 progress(text, words.summary.words)
-        words.refuse_if_asked(text)
+        words.refuse_if_asked(text.path)
     return words.summary
 
 
@@ -145,6 +146,20 @@ class Words:
 
     def write(self, block: str, target: Target) -> None:
         """Write the perturbed words of ``block``, which cuts no word."""
+        target.write(self._drawn(self._parts(block)))
+
+    def texts(self, texts: Sequence[str]) -> list[str]:
+        """Return each of ``texts`` perturbed, all drawn at once; texts are counted in place of lines."""
+        parts: list[str | int] = []
+        for number, text in enumerate(texts, start=1):
+            self._is_line_start, is_first = True, not self._first_unknown
+            parts += [*self._parts(text), BETWEEN_TEXTS]
+            if is_first and self._first_unknown:
+                self._first_unknown = number
+        return self._drawn(parts).split(BETWEEN_TEXTS)[: len(texts)]
+
+    def _parts(self, block: str) -> list[str | int]:
+        """Return what replaces ``block``: rows to draw for, and text."""
         parts: list[str | int] = []
         for number, line in enumerate(block.split("\n")):
             if number:
@@ -158,19 +173,23 @@ class Words:
                         parts.append(" ")
                     parts += made
                     self._is_line_start = False
+        return parts
+
+    def _drawn(self, parts: list[str | int]) -> str:
+        """Return the text of ``parts`` with a draw for each row."""
         rows = np.array([part for part in parts if isinstance(part, int)], dtype=np.int64)
         drawn = iter(self._mechanism.perturb_rows(rows, allow_unprotected=True).tolist())
-        target.write("".join(self._spelled[next(drawn)] if isinstance(part, int) else part for part in parts))
+        return "".join(self._spelled[next(drawn)] if isinstance(part, int) else part for part in parts)
 
-    def refuse_if_asked(self, source: TextSource) -> None:
+    def refuse_if_asked(self, source: str | Path, *, unit: str = "line") -> None:
         """Refuse the text if it had unknown words and that is the policy; the words themselves are not named."""
         count = self.summary.unknown + (0 if self._allow_unprotected else self.summary.unprotected)
         if not count or self._policy != "refuse":
             return
         alone = "" if self._allow_unprotected else f" ({self.summary.unprotected} of them without any neighbour in it)"
         raise InputError(
-            f"{count} of {count + self.summary.words} words of {source.path} are not protected by the vocabulary"
-            f"{alone}, the first in line {self._first_unknown}: nothing was written; drop or mask them"
+            f"{count} of {count + self.summary.words} words of {source} are not protected by the vocabulary"
+            f"{alone}, the first in {unit} {self._first_unknown}: nothing was written; drop or mask them"
         )
 
     def _perturbed(self, chunk: str) -> list[str | int]:

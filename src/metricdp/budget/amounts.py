@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
+
+NOTHING = Fraction(0)
 
 
 def round_up(amount: Fraction | float) -> float:
@@ -25,3 +29,46 @@ def exactly(value: Any) -> Fraction:
 def shown(limit: Fraction | float) -> str:
     """Return the limit as a double where it is one, else as the fraction it is."""
     return repr(round_up(limit)) if round_up(limit) == limit else str(limit)
+
+
+@lru_cache(maxsize=1 << 16)
+def amount_of(text: str) -> Fraction:
+    """Return the fraction that ``str`` has written; those of one epsilon come again and again."""
+    return Fraction(text)
+
+
+class Cost:
+    """What reports of one epsilon cost under a limit, exactly; amounts that come again are computed once."""
+
+    def __init__(self, epsilon: float, limit: Fraction | float) -> None:
+        self.hex, self._each, self._limit = epsilon.hex(), Fraction(epsilon), limit
+        self._known: dict[tuple[str, str, int], Sums] = {}
+
+    def sums(self, ever: str, freed: str, count: int, otherwise: Fraction = NOTHING) -> Sums:
+        """Return the amounts before and after ``count`` reports.
+
+        ``ever`` and ``freed`` are those of `Transaction.sums`; ``otherwise`` is spent as well.
+        """
+        if otherwise:
+            return self._sums(ever, freed, count, otherwise)
+        question = ever, freed, count
+        known = self._known.get(question)
+        if known is None:
+            known = self._known[question] = self._sums(ever, freed, count, otherwise)
+        return known
+
+    def _sums(self, ever: str, freed: str, count: int, otherwise: Fraction) -> Sums:
+        before, asked = amount_of(ever), count * self._each
+        spent = before - amount_of(freed) + otherwise
+        room = math.inf if self._limit == math.inf else max(0, (Fraction(self._limit) - spent) // self._each)
+        return Sums(spent, spent + asked, str(before + asked), room)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a holder has spent before and after some reports, what it ever spent then, and how many reports fit."""
+
+    before: Fraction
+    after: Fraction
+    ever: str
+    room: float

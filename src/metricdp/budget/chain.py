@@ -12,7 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from metricdp.budget.store import LedgerError, between_forks
+from metricdp.budget.store import Hmac, LedgerError, between_forks
 from metricdp.data.writing import lock
 from metricdp.errors import FileFormatError
 
@@ -28,12 +28,11 @@ class Chain:
     """Makes links: HMAC-SHA256 with a key that is derived from ``key``, or plain SHA-256 without one."""
 
     def __init__(self, key: bytes | None) -> None:
-        self._key = None if key is None else hmac.digest(key, CHAIN_LABEL, "sha256")
+        self._digest = _sha256 if key is None else Hmac(hmac.digest(key, CHAIN_LABEL, "sha256")).digest
 
     def link(self, before: bytes, *fields: str | int) -> bytes:
         """Return the link of ``fields`` after the link ``before``."""
-        text = before + json.dumps(fields).encode()
-        return hashlib.sha256(text).digest() if self._key is None else hmac.digest(self._key, text, "sha256")
+        return self._digest(before + as_json(fields).encode())
 
     def start(self, name: str) -> bytes:
         """Return the link before the first charge of the ledger ``name``."""
@@ -42,6 +41,14 @@ class Chain:
     def seal(self, *fields: str | int) -> str:
         """Return the hexadecimal digits that show that ``fields`` are as they were written."""
         return self.link(b"", "seal", *fields).hex()
+
+
+def _sha256(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()
+
+
+# one encoder for all links: `json.dumps` makes checks on each call that plain texts and numbers do not need
+as_json = json.JSONEncoder(check_circular=False).encode
 
 
 class Head:

@@ -17,13 +17,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metricdp.budget.amounts import amount_of
 from metricdp.budget.chain import Chain, Head
 from metricdp.budget.store import Kind, SqliteFile, key_check, normal_name, secret_of
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     Charge = tuple[str, str, int, str, str]
     """Holder, epsilon as ``float.hex``, reports, subject, and what the holder has spent with it as a fraction."""
@@ -49,6 +50,13 @@ WINDOWED = Kind(
     ),
 )
 ALL_CHARGES_SQL = "SELECT * FROM charges"
+NAMES_SQL = "CREATE TEMP TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
+# the row of each name that the condition finds, and the link before that row
+FOUND_SQL = """SELECT names.name, before.link, found.* FROM names
+JOIN charges AS found ON found.charge = (SELECT charge FROM charges WHERE holder = names.name AND {condition} LIMIT 1)
+LEFT JOIN charges AS before ON before.charge = found.charge - 1"""
+LAST = "charge > 0 ORDER BY charge DESC"
+LAST_BEFORE = "moment <= ? ORDER BY moment DESC, charge DESC"
 APPEND_SQL = "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)"
 APPEND_WITH_MOMENT_SQL = "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 SEALED_SETTINGS = ("name", "limit", "currency", "charges", "link")
@@ -136,16 +144,17 @@ class Charges:
             for number, row in enumerate(connection.execute(f"{ALL_CHARGES_SQL} ORDER BY charge"), start=1):
                 if row[0] != number:
                     raise self.file.damaged(f"charge {number} is missing")
-                self.amount(row, link)
+                self.sum_in(row, link)
                 link = row[-1]
             return state
 
-    def amount(self, row: tuple[Any, ...], before: bytes) -> Fraction:
+    def sum_in(self, row: Sequence[Any], before: bytes) -> str:
         """Return what the holder has spent including a charge, if it is unchanged and follows the link ``before``."""
         try:
             if self.chain.link(before, *row[:-1]) == row[-1]:
-                return Fraction(row[-2])
-        except (TypeError, ValueError):  # another type than was written
+                amount_of(row[-2])
+                return str(row[-2])
+        except (TypeError, ValueError, ZeroDivisionError):  # another type than was written, or no fraction
             pass
         raise self.file.damaged(f"charge {row[0]} is not as it was written")
 
@@ -256,26 +265,30 @@ class Transaction:
 
     def spent(self, name: str) -> Fraction:
         """Return what the stored ``name`` has spent: ever, or in the window that ends now."""
-        return self.ever_spent(name) - self.freed(name)
+        ever, freed = self.sums([name])[name]
+        return amount_of(ever) - amount_of(freed)
 
-    def ever_spent(self, name: str) -> Fraction:
-        """Return what the stored ``name`` has ever spent, from its last charge."""
-        return self._amount("holder = ? ORDER BY charge DESC", name)
+    def sums(self, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return two fractions for each stored name: what it has ever spent, and what of it the window has left behind.
 
-    def freed(self, name: str) -> Fraction:
-        """Return what the stored ``name`` had spent when the window began, from the last charge that left it."""
-        if not self.state.window:
-            return Fraction(0)
-        begin = max(self._moment - self.state.window, -1)  # no moment is negative, and SQLite's numbers have an end
-        return self._amount("holder = ? AND moment <= ? ORDER BY moment DESC, charge DESC", name, begin)
+        Each is in a charge of that name, which is checked with its link.
+        """
+        self._connection.execute(NAMES_SQL)
+        try:
+            self._connection.executemany("INSERT INTO names (name) VALUES (?)", ((name,) for name in names))
+            ever, freed = self._found(LAST), {}
+            if self.state.window:
+                # no moment is negative, and SQLite's numbers have an end
+                freed = self._found(LAST_BEFORE, max(self._moment - self.state.window, -1))
+        finally:
+            self._connection.execute("DROP TABLE names")
+        return {name: (ever.get(name, "0"), freed.get(name, "0")) for name in names}
 
-    def _amount(self, condition: str, *values: str | int) -> Fraction:
-        """Return the sum in the first charge that is found, if it is as it was written; 0 if there is none."""
-        row = self._connection.execute(f"{ALL_CHARGES_SQL} WHERE {condition} LIMIT 1", values).fetchone()
-        if row is None:
-            return Fraction(0)
-        before = self._connection.execute("SELECT link FROM charges WHERE charge = ?", (row[0] - 1,)).fetchone()
-        return self._charges.amount(row, *(before or (self._charges.chain.start(self.state.name),)))
+    def _found(self, condition: str, *values: int) -> dict[str, str]:
+        """Return the sum in the charge of each name that is found, if it is as it was written."""
+        start = self._charges.chain.start(self.state.name)
+        rows = self._connection.execute(FOUND_SQL.format(condition=condition), values)
+        return {name: self._charges.sum_in(row, start if link is None else link) for name, link, *row in rows}
 
     def holders(self) -> list[str]:
         """Return the stored names, sorted."""

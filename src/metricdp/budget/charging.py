@@ -68,7 +68,7 @@ class Persons:
             for batch in read(source, mechanism, (*keep, self.column), are_places=are_places):
                 n_before = self.rows_of.total()
                 self.rows_of.update(
-                    self._name(values[-1], f"{source.path}, row {row}")
+                    name_of_person(values[-1], f"{source.path}, row {row}", self.column)
                     for row, values in enumerate(batch.kept, start=n_before + 1)
                 )
                 yield replace(batch, kept=[values[:-1] for values in batch.kept])
@@ -80,11 +80,13 @@ class Persons:
         if self._charged is not None and self.rows_of != self._charged:
             raise changed()
 
-    def _name(self, value: Any, where: str) -> str:
-        is_name = (isinstance(value, str) and value.strip()) or (isinstance(value, int) and not isinstance(value, bool))
-        if not is_name:
-            raise InputError(f"{where} has no person in {self.column!r}: give every row a name or a whole number")
-        return normal_name(plain_cell(str(value)))  # without the apostrophe that protects spreadsheets
+
+def name_of_person(value: Any, where: str, column: str) -> str:
+    """Return the name of a person in a cell, in Unicode's form NFC."""
+    is_name = (isinstance(value, str) and value.strip()) or (isinstance(value, int) and not isinstance(value, bool))
+    if not is_name:
+        raise InputError(f"{where} has no person in {column!r}: give every row a name or a whole number")
+    return normal_name(plain_cell(str(value)))  # without the apostrophe that protects spreadsheets
 
 
 def charged(

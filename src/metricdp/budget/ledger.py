@@ -12,24 +12,26 @@ import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from metricdp.budget.amounts import exactly, round_up, shown
+from metricdp.budget.amounts import NOTHING, Cost, exactly, round_up, shown
 from metricdp.budget.charges import Charges
 from metricdp.budget.refusals import BudgetExceededError, BudgetsExceededError
-from metricdp.budget.store import TIMEOUT_SECONDS, check_holder, check_options, is_number, keyed, normal_name
+from metricdp.budget.store import TIMEOUT_SECONDS, Hmac, check_holder, check_options, is_number, keyed, normal_name
 from metricdp.budget.window import as_nanoseconds, as_window
 from metricdp.errors import Faults, InputError
 from metricdp.mechanism.snap import as_points
 from metricdp.metric.units import UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
 
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
     from metricdp.budget.charges import Transaction
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.plane import PlaneMechanism
     from metricdp.mechanism.snap import SnappedReports
 
 # no holder has this name: the row notes a new limit in the place of an epsilon
@@ -124,6 +126,7 @@ class Ledger:
             timeout=timeout,
         )
         self._key, self._file = self._charges.key, self._charges.file
+        self._hmac = None if self._key is None else Hmac(self._key)
         stored = self.limit
         if amount is not None and stored != amount:
             raise InputError(
@@ -196,7 +199,7 @@ class Ledger:
         """
         return self._charge({holder: reports}, epsilon)
 
-    def charge_for(self, holder: str, mechanism: Mechanism, *, reports: int = 1) -> float:
+    def charge_for(self, holder: str, mechanism: Mechanism | PlaneMechanism, *, reports: int = 1) -> float:
         """Record ``reports`` fresh reports of ``holder`` with ``mechanism``, as `charge` does.
 
         The charge is recorded with a hash of the mechanism's records. A mechanism whose metric is another than that of
@@ -204,22 +207,33 @@ class Ledger:
         """
         return self._charge({holder: reports}, mechanism.epsilon, mechanism)
 
-    def charge_many(self, mechanism: Mechanism, reports_of: Mapping[str, int]) -> None:
+    def charge_many(self, mechanism: Mechanism | PlaneMechanism, reports_of: Mapping[str, int]) -> None:
         """Record so many fresh reports of each holder, all or none, in one transaction; else as `charge_for`.
 
         If any budget does not suffice, `BudgetsExceededError` is raised and nothing is recorded for anyone.
         """
         self._charge(reports_of, mechanism.epsilon, mechanism, are_many=True)
 
+    def charge_up_to(self, mechanism: Mechanism | PlaneMechanism, reports_of: Mapping[str, int]) -> dict[str, int]:
+        """Record as many fresh reports of each holder as the budgets have room for; return how many that are.
+
+        One transaction for all, and no error if a budget does not suffice: draw exactly as many as are returned. Else
+        as `charge_many`.
+        """
+        granted: dict[str, int] = {}
+        self._charge(reports_of, mechanism.epsilon, mechanism, granted=granted)
+        return granted
+
     def _charge(
         self,
         reports_of: Mapping[str, int],
         epsilon: float,
-        mechanism: Mechanism | None = None,
+        mechanism: Mechanism | PlaneMechanism | None = None,
         *,
         are_many: bool = False,
+        granted: dict[str, int] | None = None,
     ) -> float:
-        """Record charges of one epsilon; return what the last holder has spent by now."""
+        """Record charges of one epsilon, or what fits if ``granted`` is given; return the last one's sum."""
         each = _checked(reports_of, epsilon)
         subject, currency = (
             ("", "") if mechanism is None else (mechanism.guarantee.records_hash, currency_of(mechanism))
@@ -227,22 +241,35 @@ class Ledger:
         spellings: dict[str, list[str]] = {}
         for holder in reports_of:
             spellings.setdefault(normal_name(holder), []).append(holder)
-        rows, over, total = [], [], Fraction(0)
+        stored_of = {holder: self._stored_name(holder) for holder in spellings}
+        rows, over, total = [], [], NOTHING
         with self._charges.writing() as now:
             self._check_currency(now.state.currency, currency)
-            for holder, names in spellings.items():
-                count = sum(int(reports_of[name]) for name in names)
-                stored, asked = self._stored_name(holder), count * Fraction(each)
-                ever = now.ever_spent(stored)
-                spent = ever - now.freed(stored) + self._spent_otherwise(now, names)
-                total = spent + asked
-                if total > now.state.limit:
-                    window = as_window(now.state.window)
-                    over.append(BudgetExceededError(holder, spent, asked, Fraction(now.state.limit), window))
-                rows.append((stored, each.hex(), count, subject, str(ever + asked)))
-            if over:
-                raise BudgetsExceededError(tuple(e.holder for e in over), len(rows)) if are_many else over[0]
-            now.append(rows, currency=now.state.currency or currency)
+            sums_of, cost = now.sums(list(stored_of.values())), Cost(each, now.state.limit)
+            # in the order of the index, where neighbours are written together
+            for stored, holder in sorted((stored, holder) for holder, stored in stored_of.items()):
+                names = spellings[holder]
+                count = sum([int(reports_of[name]) for name in names])
+                ever, freed = sums_of[stored]
+                otherwise = self._spent_otherwise(now, names)
+                sums = cost.sums(ever, freed, count, otherwise)
+                if granted is not None:
+                    if count > sums.room:
+                        count = int(sums.room)
+                        sums = cost.sums(ever, freed, count, otherwise)
+                    _share(count, names, reports_of, granted)
+                elif count > sums.room:
+                    over.append((holder, sums))
+                if count:
+                    rows.append((stored, cost.hex, count, subject, sums.ever))
+                total = sums.after
+            if over and are_many:
+                raise BudgetsExceededError(tuple(holder for holder, _ in over), len(rows))
+            for holder, sums in over:
+                limit, window = Fraction(now.state.limit), as_window(now.state.window)
+                raise BudgetExceededError(holder, sums.before, sums.after - sums.before, limit, window)
+            if rows:
+                now.append(rows, currency=now.state.currency or currency)
         return round_up(total)
 
     def _check_currency(self, stored: str, asked: str) -> None:
@@ -270,14 +297,27 @@ class Ledger:
         *,
         limit: float,
         allow_unprotected: bool = False,
+        fast_snap: bool = False,
     ) -> SnappedReports:
         """Charge ``holder`` for one fresh report per point, then draw them; see `Mechanism.perturb_points`.
 
         A refusal for a point beyond ``limit`` is charged as well, since it is visible.
         """
         given = as_points(points, mechanism.records)  # an invalid point costs nothing
+        draw = mechanism.perturb_points  # what has none costs nothing
         self.charge_for(holder, mechanism, reports=len(given))
-        return mechanism.perturb_points(given, limit=limit, allow_unprotected=allow_unprotected)
+        return draw(given, limit=limit, allow_unprotected=allow_unprotected, fast_snap=fast_snap)
+
+    def perturb_region(
+        self, mechanism: PlaneMechanism, holder: str, points: ArrayLike, *, outside: str = "refuse"
+    ) -> NDArray[np.int64]:
+        """Charge ``holder`` for one fresh report per point of a region, then draw them; see `PlaneMechanism.perturb`.
+
+        A refusal for a point outside is charged as well, since it is visible.
+        """
+        given = as_points(points, mechanism.records)  # an invalid point costs nothing
+        self.charge_for(holder, mechanism, reports=len(given))
+        return mechanism.perturb(given, outside=outside)
 
     def exactly_spent(self, holder: str) -> Fraction:
         """Return what ``holder`` has spent (in the window that ends now), without any rounding."""
@@ -294,7 +334,9 @@ class Ledger:
     def remaining(self, holder: str) -> float:
         """Return what ``holder`` may spend now, rounded down."""
         spent, limit = self.exactly_spent(holder), self.limit
-        return math.inf if limit == math.inf else -round_up(min(spent - Fraction(limit), Fraction(0)))
+        return (
+            math.inf if limit == math.inf else 0.0 - round_up(min(spent - Fraction(limit), Fraction(0)))
+        )  # never -0.0
 
     def holders(self) -> list[str]:
         """Return everyone who has ever spent something: the names, or with a key their HMAC."""
@@ -303,18 +345,18 @@ class Ledger:
 
     def _stored_name(self, holder: str) -> str:
         name = normal_name(holder)
-        return name if self._key is None else keyed(self._key, name)
+        return name if self._hmac is None else self._hmac.digest(name.encode()).hex()
 
-    def _spent_otherwise(self, now: Transaction, names: Iterable[str]) -> Fraction:
+    def _spent_otherwise(self, now: Transaction, names: Sequence[str]) -> Fraction:
         """Return what was spent under other spellings: version 1 stored their HMACs, which cannot be merged."""
-        if self._key is None:
-            return Fraction(0)
+        if self._key is None or (len(names) == 1 and names[0].isascii()):
+            return NOTHING
         spellings = {spelling for name in names for spelling in (name, unicodedata.normalize("NFD", name))}
         others = {spelling for spelling in spellings if spelling != normal_name(spelling)}
-        return sum((now.spent(keyed(self._key, spelling)) for spelling in others), Fraction(0))
+        return sum((now.spent(keyed(self._key, spelling)) for spelling in others), NOTHING)
 
 
-def currency_of(mechanism: Mechanism) -> str:
+def currency_of(mechanism: Mechanism | PlaneMechanism) -> str:
     """Return the unit in which epsilon is counted: amounts may be added only if it is the same.
 
     Distances in km are comparable over any list of places. Those of coordinates are, at best, in one space. A matrix or
@@ -328,6 +370,13 @@ def currency_of(mechanism: Mechanism) -> str:
     return f"{promise.metric} (of the records {promise.records_hash[:16]})"
 
 
+def _share(count: int, names: list[str], reports_of: Mapping[str, int], granted: dict[str, int]) -> None:
+    """Share ``count`` reports among the spellings of one holder, in their order."""
+    for name in names:
+        granted[name] = min(count, int(reports_of[name]))
+        count -= granted[name]
+
+
 def _checked(reports_of: Mapping[str, int], epsilon: float) -> float:
     """Check charges; return epsilon as a double, rounded up."""
     faults = Faults("the charge")
@@ -336,6 +385,8 @@ def _checked(reports_of: Mapping[str, int], epsilon: float) -> float:
     if not is_number(epsilon) or not 0 < epsilon < math.inf or round_up(exactly(epsilon)) == math.inf:
         faults.add(f"epsilon must be positive and finite, got {epsilon!r}")
     for reports in reports_of.values():
+        if type(reports) is int and reports > 0:  # the usual case, quickly
+            continue
         if isinstance(reports, bool) or not isinstance(reports, numbers.Integral) or reports < 1:
             faults.add(f"reports must be a whole number, 1 or more, got {reports!r}")
     faults.raise_if_any()
