@@ -28,7 +28,7 @@ def degree_and_components(vectors, eta):
 
 def test_provenance_states_the_files_as_they_are():
     stated = dict(
-        re.findall(r"\| `(\w+\.safetensors)` \|[^|]*\| `([0-9a-f]{64})`", (FILES / "PROVENANCE.md").read_text())
+        re.findall(r"\| `([\w-]+\.safetensors)` \|[^|]*\| `([0-9a-f]{64})`", (FILES / "PROVENANCE.md").read_text())
     )
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in FILES.glob("*.safetensors")}
     assert stated == found

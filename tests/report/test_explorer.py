@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import gzip
 import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import metricdp as mdp
+from metricdp.data.map_layers import MapFeature, city_map
+from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
 from metricdp.evaluate.compare import QUICK_BASELINES
 from metricdp.mechanism.mechanism import table_loss
+from metricdp.metric.graph import MdpGraph
 from metricdp.report import explorer_data
 from metricdp.report.convergence import convergence, read_trace
-from metricdp.report.explorer import compared_with, explorer_page, write_explorer
-from metricdp.report.explorer_data import LOG_LEVELS, Frame, streets_of, table_arrays
+from metricdp.report.explorer import SourceFile, compared_with, explorer_page, write_explorer
+from metricdp.report.explorer_data import LOG_LEVELS, nearest_neighbours, table_arrays
+from metricdp.report.explorer_map import MAX_POINTS, REACH, Frame, ground_fields, ground_of
 
 EVIL = "</script><img src=x onerror=alert(1)><!--{{script}}"
 
@@ -60,7 +66,8 @@ def test_the_page_holds_what_it_shows(city):
     assert payload["convergence"]["certified"] == [city.lower_bound, city.loss]
     best_guess = (city.mechanism.probabilities * city.problem.records.prior[:, None]).max(axis=0).sum()
     assert payload["adversary"]["after"] == pytest.approx(best_guess)
-    assert len(unpacked(payload, "streets")) > 4 * 1000
+    assert len(unpacked(payload, "ground_points")) > 2 * 1000
+    assert payload["credit"] == "© OpenStreetMap contributors"
 
 
 def test_probabilities_survive_to_three_digits(city):
@@ -86,8 +93,16 @@ def test_too_many_entries_leave_the_least_important_out(city, monkeypatch):
     arrays = table_arrays(table, city.problem.records.prior)
     found = dense(arrays, table.shape)
     assert len(arrays["levels"]) == 50
-    assert (found.max(axis=0) > 0).sum() > 5
+    assert np.array_equal(found.argmax(axis=1), city.mechanism.probabilities.argmax(axis=1))
     assert found.max() == pytest.approx(city.mechanism.probabilities.max(), rel=4e-4)
+
+
+def test_equal_entries_do_not_exceed_the_limit(monkeypatch):
+    monkeypatch.setattr(explorer_data, "MAX_ENTRIES", 50)
+    table = np.full((20, 16), 2**59, dtype=np.uint64)
+    arrays = table_arrays(table, np.full(20, 0.05))
+    assert len(arrays["levels"]) == 50
+    assert (np.diff(arrays["starts"].astype(int)) > 0).all()
 
 
 def test_no_text_of_the_data_becomes_code(tmp_path):
@@ -130,8 +145,53 @@ def test_streets_belong_to_the_records_place_not_to_their_name(city):
     records = city.problem.records
     bare = mdp.Records(records.coordinates, ids=records.ids, name="gothenburg")
     elsewhere = mdp.Records(records.coordinates + 0.01, ids=records.ids, name="gothenburg")
-    assert streets_of(bare) is records.streets
-    assert streets_of(elsewhere) is None
+    assert ground_of(bare, None) == (city_map("gothenburg"), "© OpenStreetMap contributors")
+    assert ground_of(elsewhere, None) == ((), None)
+
+
+def test_given_streets_take_the_place_of_the_records_own(city):
+    ends = city.problem.records.coordinates[:2]
+    network = StreetNetwork(ends, np.array([[0, 1]], dtype=np.int32), np.ones(1))
+    ((street,), credit) = ground_of(city.problem.records, network)
+    assert np.array_equal(street.parts[0], ends)
+    assert credit is None
+
+
+def ground_parts(arrays, frame):
+    """The drawn lines and rings again, as positions on the map."""
+    points = arrays["ground_points"].astype(float) * 2 * REACH / 65_535 - REACH
+    return np.split(points, arrays["ground_starts"][1:-1])
+
+
+def test_the_ground_is_cut_at_the_edge_of_the_map():
+    frame = Frame.around(mdp.Records([[-1.0, -1.0], [1.0, 1.0]]))
+    sea = MapFeature("water", (np.array([[-9.0, -9.0], [9.0, -9.0], [9.0, 0.0], [-9.0, 0.0]]),), "Sea", is_area=True)
+    line = MapFeature("street", (np.array([[0.0, -9.0], [0.0, -0.5], [0.0, 0.5], [0.0, 9.0], [0.5, 0.5]]),))
+    away = MapFeature("park", (np.array([[50.0, 50.0], [51.0, 50.0], [50.0, 51.0]]),), "Far", is_area=True)
+    arrays, fields = ground_fields([line, sea, away], frame)
+    assert [row[0] for row in fields["ground"]] == [0, 4]
+    assert fields["ground"][0] == [0, 1, 1, "Sea"]
+    ring, street = ground_parts(arrays, frame)
+    x, y = ring.T
+    area = abs((x * np.roll(y, 1) - y * np.roll(x, 1)).sum()) / 2
+    assert area == pytest.approx(2 * REACH * REACH, rel=1e-3)
+    assert street == pytest.approx(frame.place(line.parts[0][1:3]), abs=1e-4)
+
+
+def test_a_large_ground_is_thinned_until_it_fits():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(scale=1e-5, size=(3 * MAX_POINTS, 2)), axis=0)
+    frame = Frame.around(mdp.Records([[-1.0, -1.0], [1.0, 1.0]]))
+    arrays, _ = ground_fields([MapFeature("street", (walk,)), MapFeature("place", (np.zeros((1, 2)),), "here")], frame)
+    assert 0 < len(arrays["ground_points"]) <= MAX_POINTS
+    assert len(ground_parts(arrays, frame)) == 2
+
+
+def test_each_record_has_its_nearest_neighbour():
+    graph = MdpGraph(5, np.array([[0, 1], [0, 2], [1, 2], [2, 3]], dtype=np.int32), np.array([0.0, 3.0, 2.0, 1.0]))
+    found = nearest_neighbours(graph)
+    assert found["near"].tolist() == [2, 2, 3, 2, 4]
+    assert found["near_distances"].tolist() == [3.0, 2.0, 1.0, 1.0, 0.0]
 
 
 def test_comparison_says_who_is_certified(city):
@@ -165,7 +225,7 @@ def test_the_command_writes_a_page(run, city, tmp_path):
     assert payload["loss"]["is_own"]
     assert payload["loss"]["expected"] == pytest.approx(table_loss(city.mechanism.table, city.problem))
     assert [row["name"] for row in payload["compared"]] == list(QUICK_BASELINES)
-    assert "streets" in payload["arrays"]
+    assert "ground_points" in payload["arrays"]
 
 
 @pytest.mark.parametrize(
@@ -190,6 +250,25 @@ def test_a_metric_that_cannot_be_computed_again_gives_a_page_without_losses(run,
     assert payload["map"] is None
 
 
+def layers_file(path, *features):
+    """A GeoJSON file of features given as (properties, type, coordinates)."""
+    rows = [{"type": "Feature", "properties": p, "geometry": {"type": t, "coordinates": c}} for p, t, c in features]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": rows}))
+
+
+def test_the_command_draws_layers_of_geojson(run, city, tmp_path):
+    city.mechanism.save("city.mdp")
+    lake = [[[11.9, 57.7], [12.0, 57.7], [12.0, 57.72], [11.9, 57.7]]]
+    layers_file(tmp_path / "layers.geojson", ({"natural": "water", "name": EVIL[:60]}, "Polygon", lake))
+    code, _, _ = run("report", "city.mdp", "--map", "layers.geojson", "--map", "road:gothenburg", "--against", "none")
+    page = (tmp_path / "city.html").read_text(encoding="utf-8")
+    ground = payload_of(page)["map"]["ground"]
+    assert code == 0
+    assert ground[0] == [0, 1, 1, EVIL[:60]]
+    assert len(ground) > 1000
+    assert "<img" not in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -201,10 +280,14 @@ def test_a_metric_that_cannot_be_computed_again_gives_a_page_without_losses(run,
         (["city.mdp", "--against", "magic"], "unknown mechanism 'magic'"),
         (["city.mdp", "--streets", "bad.jsonl"], "goes with --map"),
         (["city.mdp", "--map", "grid:2x2"], "has no streets"),
+        (["city.mdp", "--map", "missing.geojson"], "no such file"),
+        (["city.mdp", "--map", "empty.geojson"], "has nothing to draw"),
+        (["city.mdp", "--map", "road:gothenburg", "--map", "road:gothenburg"], "names streets twice"),
     ],
 )
 def test_bad_input_is_one_line_and_no_page(run, city, tmp_path, words, message):
     city.mechanism.save("city.mdp")
+    layers_file(tmp_path / "empty.geojson", ({"amenity": "bench"}, "Point", [11.9, 57.7]))
     (tmp_path / "bad.jsonl").write_text('{"seconds": 1, "stage": "start"}\n[1, 2]\n')
     code, text, error = run("report", *words)
     assert code == 2
@@ -226,3 +309,31 @@ def test_traces_are_read_as_they_are_written(tmp_path, city):
 def test_writing_gives_the_size(tmp_path, city):
     size = write_explorer(tmp_path / "page.html", city.mechanism, problem=city.problem)
     assert (tmp_path / "page.html").stat().st_size == size
+
+
+def test_the_page_draws_with_the_package_of_clients():
+    """The wheel has a copy of the package, since it has no clients folder: the same bytes."""
+    root = Path(__file__).parents[2]
+    copy = root / "src" / "metricdp" / "report" / "page" / "metricdp.classic.js"
+    assert copy.read_bytes() == (root / "clients" / "js" / "dist" / "metricdp.classic.js").read_bytes()
+
+
+def test_the_page_holds_the_very_file(tmp_path):
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.0, outputs=9)
+    mechanism = mdp.exponential(problem)
+    mechanism.save(tmp_path / "grid.mdp")
+    source = SourceFile.of(tmp_path / "grid.mdp")
+    found = payload_of(explorer_page(mechanism, problem=problem, file=source))["sampling"]
+    assert gzip.decompress(base64.b64decode(found["file"])) == (tmp_path / "grid.mdp").read_bytes()
+    written = payload_of(explorer_page(mechanism, problem=problem))["sampling"]
+    (tmp_path / "other.mdp").write_bytes(gzip.decompress(base64.b64decode(written["file"])))
+    assert (mdp.load(tmp_path / "other.mdp").table == mechanism.table).all()
+
+
+def test_a_file_that_is_too_large_is_left_out(monkeypatch):
+    problem = mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.0, outputs=9)
+    for most in (10, 200):  # known from the table, and known when it is packed
+        monkeypatch.setattr("metricdp.report.explorer.MOST_SAMPLED_BYTES", most)
+        found = payload_of(explorer_page(mdp.exponential(problem), problem=problem))["sampling"]
+        assert found["file"] == ""
+        assert "too large" in found["why"]

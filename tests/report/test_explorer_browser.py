@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import playwright.sync_api as playwright
 import pytest
+from scipy.stats import chi2
 
 import metricdp as mdp
+from metricdp.data.map_layers import MapFeature
 from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -95,13 +97,19 @@ def percent(p):
     return f"{100 * p:.1f} %" if p >= 0.1 else f"{100 * p:.2f} %"
 
 
+def show_all(page):
+    page.focus("#map")
+    page.keyboard.press("0")
+
+
 def click_record(page, row):
     x, y = page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", row)
     page.click("#map", position={"x": x, "y": y})
 
 
 def lonely_record(page, n):
-    """A record on the map that no other is close to, so that a click cannot miss it, other than the chosen one."""
+    """Show all; return a record that no other is close to, so that a click cannot miss it, and not the chosen one."""
+    show_all(page)
     places = np.array([page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", i) for i in range(n)])
     away = np.linalg.norm(places[:, None] - places[None], axis=2) + 1e9 * np.eye(n)
     away[int(page.get_attribute("#stage", "data-record"))] = 0
@@ -124,7 +132,7 @@ def test_a_click_draws_the_records_distribution(visit, city):
     assert result.problem.outputs.ids(result.problem.records)[likely] in first
     assert percent(chances[likely]) in first
     loss = (chances * result.problem.loss[row]).sum()
-    assert f"{loss:.4g} km" in page.inner_text("#record-figures")
+    assert (f"{loss:.4g} km" if loss >= 1 else f"{1000 * loss:.4g} m") in page.inner_text("#record-figures")
     assert result.problem.records.ids[row] in page.text_content("#live")
 
 
@@ -182,12 +190,12 @@ def test_the_keyboard_is_enough(visit, city):
         page.keyboard.press(key)
         visited.add(page.get_attribute("#stage", "data-record"))
     assert visited - {start}
-    page.keyboard.press("+")
-    assert pixels(page) != drawn
-    assert page.get_attribute("#map", "data-drawn").endswith(" 1.5")
     page.keyboard.press("0")
     pixels(page)
     assert page.get_attribute("#map", "data-drawn").endswith(" 1")
+    page.keyboard.press("+")
+    assert pixels(page) != drawn
+    assert page.get_attribute("#map", "data-drawn").endswith(" 1.5")
     page.focus("#view-record")
     page.keyboard.press("ArrowRight")
     assert page.get_attribute("#stage", "data-view") == "report"
@@ -225,7 +233,7 @@ def test_certificates_comparison_bounds_and_hash_are_shown(visit, city):
     privacy = page.inner_text("#privacy")
     assert "Private, proved exactly" in privacy
     assert f"{result.problem.graph.n_pairs:,} neighbour pairs" in privacy
-    assert f"{result.lower_bound:.6g}"[:6] in page.inner_text("#optimality")
+    assert f"{result.lower_bound:.6g} km" in page.inner_text("#optimality")
     assert [name in page.inner_text("#comparison") for name in ("exponential", "uniform")] == [True, True]
     assert page.locator("#convergence path.lower").get_attribute("d").startswith("M")
     assert page.locator("#convergence tbody tr").count() == 2
@@ -266,6 +274,156 @@ def test_words_have_lists_and_names_do_no_harm(visit, words):
     assert percent(joint[best] / joint.sum()) in top
 
 
+def zoom_of(page):
+    pixels(page)
+    return float(page.get_attribute("#map", "data-drawn").split()[-1])
+
+
+def test_it_opens_on_a_record_and_its_likely_reports(visit, city):
+    result, path, _ = city
+    page = visit(path)
+    row = int(page.get_attribute("#stage", "data-record"))
+    assert zoom_of(page) > 1.0
+    assert page.get_attribute("#stage", "data-output") == str(result.mechanism.probabilities[row].argmax())
+    box = page.locator("#map").bounding_box()
+    x, y = page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", row)
+    assert 0 < x < box["width"]
+    assert 0 < y < box["height"]
+    show_all(page)
+    assert zoom_of(page) == 1.0
+
+
+def test_a_record_brings_the_report_that_it_gives_most_often(visit, city):
+    """By click, by arrow keys and by search; whatever report was looked at before."""
+    result, path, _ = city
+    likely = result.mechanism.probabilities.argmax(axis=1)
+    page = visit(path)
+
+    def belongs():
+        return page.get_attribute("#stage", "data-output") == str(
+            likely[int(page.get_attribute("#stage", "data-record"))]
+        )
+
+    page.focus("#slider")
+    page.keyboard.press("End")
+    row = lonely_record(page, 30)
+    page.click("#view-record")
+    click_record(page, row)
+    assert page.get_attribute("#stage", "data-record") == str(row)
+    assert belongs()
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+        assert belongs()
+    for name in result.problem.records.ids:
+        page.fill("#search", name)
+        page.keyboard.press("Enter")
+        assert belongs()
+        assert "0 %" not in page.inner_text("#report-words").split(",")[0].replace("\u00a0", " ").split(" in ")[1][:3]
+
+
+def test_no_suspicion_is_ever_said_to_be_0_times(visit, tmp_path):
+    """A record that never gives the report at hand: the page says so in words."""
+    records = mdp.Records([[0.0, 0.0], [0.0, 1.0], [5.0, 0.0], [5.0, 1.0]], kind="vectors")
+    problem = mdp.Problem(records, epsilon=0.1, eta=2.0, outputs=4)
+    half = 2**62
+    table = np.array([[half, half, 0, 0], [half, half, 0, 0], [0, 0, half, half], [0, 0, half, half]], dtype=np.uint64)
+    mechanism = replace(mdp.exponential(problem), table=table)
+    write_explorer(tmp_path / "page.html", mechanism, problem=problem)
+    page = visit(tmp_path / "page.html")
+    page.focus("#slider")
+    said = []
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+        said.append(page.inner_text("#report-figures"))
+    assert sum("practically ruled out" in text for text in said) == 2
+    assert not any("0 ×" in text or "0 times" in text for text in said)
+
+
+def test_the_words_hold_the_distances_of_these_records(visit, city):
+    result, path, _ = city
+    page = visit(path)
+    row, output = (int(page.get_attribute("#stage", f"data-{name}")) for name in ("record", "output"))
+    graph, ids = result.problem.graph, result.problem.records.ids
+    own = (graph.pairs == row).any(axis=1) & (graph.distances > 0)
+    nearest = np.flatnonzero(own)[graph.distances[own].argmin()]
+    away, other = graph.distances[nearest], int(graph.pairs[nearest].sum()) - row
+    words = page.inner_text("#report-words").replace("\u00a0", " ")
+    assert f"{ids[row]} sends {result.problem.outputs.ids(result.problem.records)[output]}" in words
+    assert f"its nearest neighbour {ids[other]}" in words
+    assert f"= {np.exp(0.8 * away):.3g}." in words
+    page.fill(
+        "#distance",
+        str(1000 * np.log(4) / 0.8) if "metres" in page.inner_text("#privacy .ask") else str(np.log(4) / 0.8),
+    )
+    assert "at least a quarter as often" in page.inner_text("#promise")
+    before = page.inner_text("#promise")
+    page.fill("#distance", "")
+    assert page.inner_text("#promise") == before
+    page.fill("#distance", "1e9")
+    assert "too weak to matter" in page.inner_text("#promise")
+
+
+def test_a_tooltip_never_outlives_what_it_tells_of(visit, city):
+    _, path, _ = city
+    page = visit(path)
+    row = lonely_record(page, 30)
+
+    def hover():
+        page.mouse.move(5, 5)
+        x, y = page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", row)
+        page.hover("#map", position={"x": x, "y": y})
+        assert page.is_visible("#tip")
+
+    for key in ("ArrowRight", "+", "0"):
+        hover()
+        page.keyboard.press(key)
+        assert page.is_hidden("#tip")
+        show_all(page)
+    hover()
+    page.click("#theme")
+    assert page.is_hidden("#tip")
+
+
+def test_layers_of_the_user_are_drawn_and_fade_out(visit, city, tmp_path):
+    """A lake around all records is blue at the chosen record's side of the map and gone at its far edge."""
+    result, _, _ = city
+    south, west = result.problem.records.coordinates.min(axis=0) - 0.3
+    north, east = result.problem.records.coordinates.max(axis=0) + 0.3
+    ring = np.array([[south, west], [south, east], [north, east], [north, west]])
+    write_explorer(
+        tmp_path / "lake.html",
+        result.mechanism,
+        problem=result.problem,
+        layers=[
+            MapFeature("water", (ring,), EVIL, is_area=True),
+            MapFeature("place", (result.problem.records.coordinates[:1],), "Haga"),
+        ],
+    )
+    page = visit(tmp_path / "lake.html", size=(1600, 700))
+    show_all(page)
+    pixels(page)
+    blues = page.evaluate("""() => {
+        const { width, height } = document.getElementById("map");
+        const { data } = document.getElementById("map").getContext("2d").getImageData(0, 0, width, height);
+        const at = (x, y) => [...data.slice(4 * (Math.round(y * height) * width + Math.round(x * width))).slice(0, 4)];
+        return [[0.5, 0.30], [0.5, 0.36], [0.5, 0.42], [0.002, 0.002]].map(([x, y]) => at(x, y));
+    }""")
+    assert any(alpha > 200 and blue > red for red, _, blue, alpha in blues[:3])
+    assert blues[3][3] < 30
+
+
+def test_no_card_is_empty(visit, city, words):
+    for path in (city[1], words[1]):
+        page = visit(path)
+        for view in ("#view-record", "#view-report"):
+            page.check(view, force=True)
+            empty = page.evaluate("""() =>
+                [...document.querySelectorAll(".card, .card h2, .card h3, .card p, .card li, .card dd")]
+                .filter((e) => e.getClientRects().length && !e.textContent.trim() && !e.querySelector("canvas"))
+                .map((e) => e.outerHTML.slice(0, 120))""")
+            assert empty == []
+
+
 def test_it_fits_a_phone(visit, city):
     _, path, _ = city
     page = visit(path, size=(390, 844), has_touch=True, is_mobile=True)
@@ -287,3 +445,87 @@ def test_five_thousand_records_can_be_used(visit, tmp_path):
     page.keyboard.press("Enter")
     assert page.get_attribute("#stage", "data-record") == "4321"
     assert pixels(page) != before
+
+
+def drawn_in(page, times):
+    """Press the button so many times; the outputs that came."""
+    return page.evaluate(
+        """(times) => Array.from({ length: times }, () => {
+          document.getElementById("draw").click();
+          return Number(document.getElementById("stage").dataset.output);
+        })""",
+        times,
+    )
+
+
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)])
+def test_a_report_is_drawn_in_the_page(visit, city, size):
+    """By mouse, then by keyboard, then many times: the probabilities are those of the file's table."""
+    result, path, _ = city
+    page = visit(path, size=size)
+    row = int(page.get_attribute("#stage", "data-record"))
+    assert page.is_hidden("#drawn")
+    before = pixels(page)
+    page.click("#draw")
+    page.wait_for_selector("#drawn b")
+    assert pixels(page) != before  # it is marked on the map
+    assert "report that was drawn" in page.inner_text("#legend")
+    names = result.problem.outputs.ids(result.problem.records)
+    assert page.inner_text("#drawn b") == names[int(page.get_attribute("#stage", "data-output"))]
+    assert page.get_attribute("#stage", "data-record") == str(row)
+    assert "nothing was sent" in page.inner_text("#drawn")
+    page.focus("#draw")
+    for key in ("Enter", "Space"):
+        page.keyboard.press(key)
+    assert "3 reports drawn here" in page.inner_text("#drawn")
+    assert page.evaluate("document.activeElement.id") == "draw"
+    assert "Drawn: report" in page.text_content("#live")
+    seen = np.bincount(drawn_in(page, 500), minlength=8)
+    expected = 500 * result.mechanism.probabilities[row]
+    assert not seen[expected == 0].any()
+    positive = seen > 0
+    g = 2 * (seen[positive] * np.log(seen[positive] / expected[positive])).sum()
+    assert chi2.sf(g, (expected > 0).sum() - 1) > 1e-6  # by chance once in a million runs
+
+
+def test_what_was_drawn_belongs_to_its_record(visit, city):
+    _, path, _ = city
+    page = visit(path)
+    page.click("#draw")
+    page.wait_for_selector("#drawn b")
+    page.focus("#draw")
+    page.keyboard.press("Enter")
+    click_record(page, lonely_record(page, 30))
+    assert page.is_hidden("#drawn")
+    page.click("#draw")
+    assert "nothing was sent" in page.inner_text("#drawn")  # the first of this record
+
+
+def test_reports_are_drawn_without_a_map(visit, words):
+    mechanism, path = words
+    page = visit(path)
+    row = int(page.get_attribute("#stage", "data-record"))
+    page.click("#draw")
+    page.wait_for_selector("#drawn b")
+    assert set(drawn_in(page, 50)) <= set(np.flatnonzero(mechanism.table[row]).tolist())
+
+
+def test_no_report_is_drawn_from_a_record_that_nothing_protects(visit, tmp_path):
+    line = mdp.Records([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]], ids=["a", "b", "alone"], kind="vectors")
+    problem = mdp.Problem(line, epsilon=1.0, eta=1.5, outputs=[0, 1, 2])
+    write_explorer(tmp_path / "line.html", mdp.exponential(problem), problem=problem)
+    page = visit(tmp_path / "line.html")
+    page.fill("#search", "alone")
+    page.keyboard.press("Enter")
+    page.click("#draw")
+    page.wait_for_selector("text=Nothing was drawn")
+    assert "not protected" in page.inner_text("#drawn")
+    assert page.locator("#drawn b").count() == 0
+
+
+def test_a_page_that_cannot_draw_says_why(visit, tmp_path, monkeypatch):
+    monkeypatch.setattr("metricdp.report.explorer.MOST_SAMPLED_BYTES", 10)
+    write_explorer(tmp_path / "grid.html", mdp.exponential(mdp.Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=1.0)))
+    page = visit(tmp_path / "grid.html")
+    assert page.locator("#draw").count() == 0
+    assert "too large to be inside" in page.inner_text("#not-drawn")

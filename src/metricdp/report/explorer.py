@@ -3,45 +3,62 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import json
 import math
 import re
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.data.road import CITIES
 from metricdp.data.writing import check_writable, write_whole
 from metricdp.errors import MetricDPError
 from metricdp.evaluate.compare import (
     ANY_SIZE,
-    BASELINES,
     MAX_DENSE_ENTRIES,
     QUICK_BASELINES,
     TIME_LIMIT_SECONDS,
+    built,
     check_names,
+    satisfies,
 )
 from metricdp.mechanism.expected import record_losses, table_loss
+from metricdp.mechanism.sparse import SparseTable
 from metricdp.report.convergence import convergence
-from metricdp.report.explorer_data import mechanism_fields, packed, streets_of
+from metricdp.report.explorer_data import mechanism_fields, packed
+from metricdp.report.explorer_map import ground_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
+    from metricdp.data.map_layers import MapFeature
     from metricdp.data.streets import StreetNetwork
     from metricdp.mechanism.mechanism import Mechanism
     from metricdp.problem.problem import Problem
 
 STYLES = ("page.css",)
-SCRIPTS = ("read.js", "draw.js", "map.js", "lists.js", "panels.js", "main.js")  # run in this order as one script
+SCRIPTS = (
+    "read.js",
+    "draw.js",
+    "sentences.js",
+    "ground.js",
+    "map.js",
+    "lists.js",
+    "panels.js",
+    "metricdp.classic.js",  # a copy of clients/js/dist, see tests/report/test_explorer.py
+    "sample.js",
+    "main.js",
+)  # run in this order as one script
 CONTENT_POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
+MOST_SAMPLED_BYTES = 4_000_000  # of the packed mechanism file inside a page
 Compared = tuple[str, float, bool]
 """A mechanism to compare with: its name, its expected loss, and whether it is certified at the same budget."""
 
@@ -53,35 +70,36 @@ class SourceFile:
     name: str
     n_bytes: int
     sha256: str
+    data: bytes = field(default=b"", repr=False)
 
     @classmethod
     def of(cls, path: Path) -> SourceFile:
         """Return the name, the size and the SHA-256 of the whole file, as ``sha256sum`` prints it."""
         data = path.read_bytes()
-        return cls(path.name, len(data), hashlib.sha256(data).hexdigest())
+        return cls(path.name, len(data), hashlib.sha256(data).hexdigest(), data)
 
 
 def write_explorer(target: str | Path, mechanism: Mechanism, **options: Any) -> int:
     """Write the page of `explorer_page` to ``target``, completely or not at all; return its size in bytes."""
     check_writable(target)
     data = explorer_page(mechanism, **options).encode()
-    write_whole(target, data)
+    write_whole(target, data, may_pack=True)
     return len(data)
 
 
 def compared_with(problem: Problem, names: Sequence[str] = QUICK_BASELINES) -> list[Compared]:
     """Build the named mechanisms on ``problem``; one that cannot be made there, or is too large, is left out."""
-    check_names(names)
+    check_names(names, is_built=True)
     rows = []
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in names:
         if is_large and name not in ANY_SIZE:
             continue
         try:
-            made, _ = BASELINES[name](problem, TIME_LIMIT_SECONDS)
+            made, _ = built(name, problem, TIME_LIMIT_SECONDS)
         except MetricDPError:
             continue
-        rows.append((name, table_loss(made.table, problem), made.epsilon <= problem.epsilon))
+        rows.append((name, table_loss(made.table, problem), satisfies(made, problem)))
     return rows
 
 
@@ -93,6 +111,7 @@ def explorer_page(
     compared: Sequence[Compared] = (),
     trace: Iterable[Mapping[str, Any]] = (),
     streets: StreetNetwork | None = None,
+    layers: Sequence[MapFeature] = (),
     file: SourceFile | None = None,
 ) -> str:
     """Return a self-contained HTML page that explores a mechanism.
@@ -111,11 +130,15 @@ def explorer_page(
         The rows of the run's trace, for the convergence of the bounds.
     streets
         Drawn beneath the records; by default those of the records, or of a shipped city.
+    layers
+        What else is drawn there: water, parks, streets and names, such as from `metricdp.data.readers.read_layers`.
     file
-        The file that the mechanism is in.
+        The file that the mechanism is in. The page holds it, packed, and draws from it, unless that would take more
+        than `MOST_SAMPLED_BYTES`; without ``file``, one that is written for the page.
     """
     records = mechanism.records if problem is None else problem.records
-    payload = mechanism_fields(mechanism, streets_of(records) if streets is None else streets)
+    ground, credit = ground_of(records, streets)
+    payload = mechanism_fields(mechanism, [*ground, *layers])
     payload["loss"] = None
     if problem is not None:
         losses = record_losses(mechanism.table, problem.losses)
@@ -131,10 +154,31 @@ def explorer_page(
         "certificate": _certificate_fields(mechanism),
         "compared": [{"name": name, "loss": loss, "certified": certified} for name, loss, certified in compared],
         "convergence": _convergence_fields(trace),
-        "credit": "© OpenStreetMap contributors" if records.name in CITIES else None,
+        "credit": credit,
+        "sampling": _sampling_fields(mechanism, file),
         "file": None if file is None else {"name": file.name, "bytes": file.n_bytes, "sha256": file.sha256},
     }
     return _assembled(f"{records.name} · metricdp explorer", payload)
+
+
+def _sampling_fields(mechanism: Mechanism, file: SourceFile | None) -> dict[str, str]:
+    """Return the mechanism file for the page to draw from, packed, or why it is not in the page."""
+    table = mechanism.table
+    n_weights = table.n_stored if isinstance(table, SparseTable) else table.size
+    if n_weights <= MOST_SAMPLED_BYTES:  # larger ones are not packed only to be left out
+        file = file if file is not None and file.data else _written(mechanism)
+        data = gzip.compress(file.data, mtime=0)
+        if len(data) <= MOST_SAMPLED_BYTES:
+            return {"file": base64.b64encode(data).decode("ascii"), "why": ""}
+    most = f"{MOST_SAMPLED_BYTES / 1e6:g} MB"
+    return {"file": "", "why": f"its mechanism file is too large to be inside it (more than {most} packed)"}
+
+
+def _written(mechanism: Mechanism) -> SourceFile:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.mdp"
+        mechanism.save(path)
+        return SourceFile.of(path)
 
 
 def _certificate_fields(mechanism: Mechanism) -> dict[str, Any]:

@@ -4,68 +4,28 @@ from __future__ import annotations
 
 import base64
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.data.geodesy import EARTH_RADIUS_KM
-from metricdp.data.road import CITIES, road
 from metricdp.evaluate.guessing import background_share, most_likely, output_chances
 from metricdp.mechanism.certify import TOTAL_BITS
 from metricdp.mechanism.sparse import SparseTable
+from metricdp.report.explorer_map import Frame, ground_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from metricdp.data.records import Records
-    from metricdp.data.streets import StreetNetwork
+    from metricdp.data.map_layers import MapFeature
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.metric.graph import MdpGraph
 
 LEAST_SHOWN_PROBABILITY = 1e-6  # entries of which neither the probability nor the posterior reaches this are left out
 MAX_ENTRIES = 2_000_000  # of the table; more would make the page too large to share
 ENTRIES_AT_ONCE = 4_000_000  # of the table that are looked at together
-MAX_STREETS = 100_000  # drawn on the map
 LOG_LEVELS = 65_534  # of a probability's logarithm, so that it is off by 0.04 % at most
-MAP_MARGIN_SHARE = 0.05  # of the map beyond the outermost record, within which streets are drawn
-
-
-@dataclass(frozen=True)
-class Frame:
-    """How coordinates become positions on the map: both axes between -1 and 1, ``scale`` units of distance per 1."""
-
-    centre: NDArray[np.float64]
-    stretch: NDArray[np.float64]
-    scale: float
-    is_places: bool
-
-    @classmethod
-    def around(cls, records: Records) -> Frame:
-        """Frame all records; places are laid flat around their middle latitude."""
-        points = records.coordinates
-        if records.kind == "places":
-            # longitudes are counted from their mean direction, so that records on both sides of 180 degrees stay close
-            angles = np.radians(points[:, 1])
-            middle = math.degrees(math.atan2(np.sin(angles).mean(), np.cos(angles).mean()))
-            latitude = float(points[:, 0].min() / 2 + points[:, 0].max() / 2)
-            per_degree = math.radians(1.0) * EARTH_RADIUS_KM
-            stretch = np.array([per_degree, per_degree * math.cos(math.radians(latitude))])
-            frame = cls(np.array([latitude, middle]), stretch, 1.0, is_places=True)
-        else:
-            low, high = points.min(axis=0), points.max(axis=0)
-            frame = cls(low / 2 + high / 2, np.ones(2), 1.0, is_places=False)
-        reach = float(np.abs(frame.place(points)).max())
-        return cls(frame.centre, frame.stretch, reach if reach > 0 else 1.0, frame.is_places)
-
-    def place(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return x (to the right) and y (upwards) of points, shape (..., 2)."""
-        away = points - self.centre
-        if self.is_places:
-            away[..., 1] = (away[..., 1] + 180.0) % 360.0 - 180.0
-            away = away[..., ::-1] * self.stretch[::-1]
-        return away / self.scale
 
 
 def packed(values: NDArray[Any]) -> dict[str, str]:
@@ -79,13 +39,17 @@ def table_arrays(table: NDArray[np.uint64] | SparseTable, prior: NDArray[np.floa
 
     ``starts`` (N + 1) says where each row begins, ``columns`` names the outputs, and ``levels`` (1 to 65,535) are the
     logarithms of the probabilities: ``p = 2^(-63 (65535 - level) / 65534)``. An entry is kept if it matters to
-    the person (its probability) or to the adversary (its posterior).
+    the person (its probability) or to the adversary (its posterior); the largest of each row always.
     """
     chances = output_chances(table, prior)
-    least = _least_importance(table, prior, chances)
+    least, n_ties = _least_importance(table, prior, chances)
     counts, columns, levels = [np.zeros(1, dtype=np.int64)], [], []
     for rows, places, outputs, probabilities in _entries(table):
-        kept = (_importance(probabilities, prior[places], chances[outputs]) >= least) & (probabilities > 0.0)
+        importance = _importance(probabilities, places, prior, chances[outputs])
+        kept = (importance >= least) & (probabilities > 0.0)
+        ties = np.flatnonzero(kept & (importance == least))
+        kept[ties[n_ties:]] = False
+        n_ties = max(0, n_ties - len(ties))
         counts.append(np.bincount(places[kept] - rows.start, minlength=rows.stop - rows.start))
         columns.append(outputs[kept].astype(np.uint16 if table.shape[1] <= 65_536 else np.uint32))
         logarithms = np.log2(probabilities[kept])
@@ -99,22 +63,33 @@ def table_arrays(table: NDArray[np.uint64] | SparseTable, prior: NDArray[np.floa
 
 def _least_importance(
     table: NDArray[np.uint64] | SparseTable, prior: NDArray[np.float64], chances: NDArray[np.float64]
-) -> float:
-    """Return the importance from which on entries are shown: at most `MAX_ENTRIES` of them, or a few more at a tie."""
+) -> tuple[float, int]:
+    """Return the importance from which on entries are shown, and how many of exactly that: `MAX_ENTRIES` in all."""
     found = np.zeros(0)
     for _, places, outputs, probabilities in _entries(table):
-        importance = _importance(probabilities, prior[places], chances[outputs])
+        importance = _importance(probabilities, places, prior, chances[outputs])
         found = np.concatenate((found, importance[importance >= LEAST_SHOWN_PROBABILITY]))
         if found.size > MAX_ENTRIES:  # only the largest so far can be among the largest of all
             found = np.partition(found, found.size - MAX_ENTRIES)[-MAX_ENTRIES:]
-    return LEAST_SHOWN_PROBABILITY if found.size < MAX_ENTRIES else float(found.min())
+    least = LEAST_SHOWN_PROBABILITY if found.size < MAX_ENTRIES else float(found.min())
+    return least, int(np.count_nonzero(found == least))
 
 
 def _importance(
-    probabilities: NDArray[np.float64], prior: NDArray[np.float64], chances: NDArray[np.float64]
+    probabilities: NDArray[np.float64],
+    places: NDArray[np.int64],
+    prior: NDArray[np.float64],
+    chances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    after = np.divide(prior * probabilities, chances, out=np.zeros_like(probabilities), where=chances > 0)
-    return np.maximum(probabilities, after)
+    """Return the larger of probability and posterior of each entry, and 2 for the most likely output of a record."""
+    found = np.divide(prior[places] * probabilities, chances, out=np.zeros_like(probabilities), where=chances > 0)
+    np.maximum(found, probabilities, out=found)
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    if len(starts):
+        top = np.repeat(np.maximum.reduceat(probabilities, starts), np.diff(np.append(starts, len(places))))
+        largest = np.flatnonzero(probabilities == top)
+        found[largest[np.diff(places[largest], prepend=-1) != 0]] = 2.0
+    return found
 
 
 def _entries(
@@ -136,30 +111,6 @@ def _entries(
         outputs = table.columns[ends[0] : ends[-1]].astype(np.int64)
         weights = table.weights[ends[0] : ends[-1]] + table.scale[places] * table.background[outputs]
         yield rows, places, outputs, weights / 2.0**TOTAL_BITS
-
-
-def streets_of(records: Records) -> StreetNetwork | None:
-    """Return the streets that the records belong to; files do not store them, so a shipped city is found by its name.
-
-    A name alone is not enough: every record must be an intersection of that city.
-    """
-    if records.streets is not None or records.kind != "places" or records.name not in CITIES:
-        return records.streets
-    city = road(records.name).streets
-    if city is None:
-        return None
-    intersections = set(map(tuple, city.coordinates.tolist()))
-    return city if intersections.issuperset(map(tuple, records.coordinates.tolist())) else None
-
-
-def street_lines(streets: StreetNetwork, frame: Frame) -> NDArray[np.float32]:
-    """Return the ends of the streets on the map, shape (E, 4); of too many the longest are kept."""
-    ends = frame.place(streets.coordinates)[streets.edges].reshape(-1, 4)
-    inside = np.abs(ends).max(axis=1) <= 1.0 + 2 * MAP_MARGIN_SHARE
-    ends, lengths = ends[inside], streets.lengths[inside]
-    if len(ends) > MAX_STREETS:
-        ends = ends[np.sort(np.argsort(-lengths, kind="stable")[:MAX_STREETS])]
-    return ends.astype(np.float32)
 
 
 def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
@@ -189,7 +140,23 @@ def shown_fields(mechanism: Mechanism, arrays: dict[str, NDArray[Any]]) -> dict[
     }
 
 
-def mechanism_fields(mechanism: Mechanism, streets: StreetNetwork | None) -> dict[str, Any]:
+def nearest_neighbours(graph: MdpGraph) -> dict[str, NDArray[Any]]:
+    """Return for each record the neighbour nearest to it at another place, itself if none, and how far that is."""
+    near, distances = np.arange(graph.n, dtype=np.uint32), np.zeros(graph.n, dtype=np.float32)
+    apart = graph.distances > 0
+    pairs, lengths = graph.pairs[apart], graph.distances[apart]
+    order = np.argsort(-lengths, kind="stable")  # of several assignments to one place the last one holds
+    for one, other in ((0, 1), (1, 0)):
+        found = np.full(graph.n, np.inf)
+        candidate = near.copy()
+        candidate[pairs[order, one]] = pairs[order, other]
+        found[pairs[order, one]] = lengths[order]
+        closer = found < np.where(distances > 0, distances, np.inf)
+        near[closer], distances[closer] = candidate[closer], found[closer]
+    return {"near": near, "near_distances": distances}
+
+
+def mechanism_fields(mechanism: Mechanism, ground: Sequence[MapFeature]) -> dict[str, Any]:
     """Return all that the page shows of the records, the outputs and the table."""
     records, outputs, graph, table = mechanism.records, mechanism.outputs, mechanism.graph, mechanism.table
     arrays: dict[str, NDArray[Any]] = {
@@ -197,6 +164,7 @@ def mechanism_fields(mechanism: Mechanism, streets: StreetNetwork | None) -> dic
         "component": graph.labels.astype(np.uint32),
         "neighbours": np.bincount(graph.pairs.ravel(), minlength=records.n).astype(np.uint32),
         "chance": output_chances(table, records.prior).astype(np.float32),
+        **nearest_neighbours(graph),
         **table_arrays(table, records.prior),
     }
     fields: dict[str, Any] = {
@@ -217,9 +185,10 @@ def mechanism_fields(mechanism: Mechanism, streets: StreetNetwork | None) -> dic
         frame = Frame.around(records)
         arrays["places"] = frame.place(records.coordinates).astype(np.float32)
         arrays["output_places"] = frame.place(outputs.coordinates).astype(np.float32)
-        if streets is not None and records.kind == "places":
-            arrays["streets"] = street_lines(streets, frame)
+        ground_arrays, ground_about = ground_fields(ground if records.kind == "places" else (), frame)
+        arrays |= ground_arrays
         # a circle of radius eta is drawn where the metric is round
         is_round = mechanism.metric in ("haversine", "euclidean")
-        fields["map"] = {"scale": frame.scale, "unit": "km" if records.kind == "places" else "", "is_round": is_round}
+        unit = "km" if records.kind == "places" else ""
+        fields["map"] = {"scale": frame.scale, "unit": unit, "is_round": is_round, **ground_about}
     return {**fields, "arrays": {name: packed(values) for name, values in arrays.items()}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from rich.table import Table
@@ -32,6 +34,8 @@ SHOWN_FIELDS = (
     "certified",
 )
 ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions")
+WIDTH = 100  # columns of a line of progress
+PREDICTED = re.compile(r"a gap of [^;]* GB")  # in the reason for a choice
 SECONDS_PER_LINE = 1.0  # of the rows of iterations
 LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
@@ -90,21 +94,41 @@ class LiveLine:
 
 
 class ProgressLine(LiveLine):
-    """Shows the rows of a trace as they come: the main ones as lines, and on a terminal each in turn as a live line."""
+    """Shows the rows of a trace as they come: the main ones as lines, and on a terminal each in turn as a live line.
 
-    def __init__(self, console: Console, title: str) -> None:
+    Lines are at most 100 columns wide and say how far the run is; with ``is_verbose`` they say all that the solver
+    does.
+    """
+
+    def __init__(self, console: Console, title: str, *, is_verbose: bool = False) -> None:
         super().__init__(console, title)
+        self.is_verbose = is_verbose
         self._header = ""
         self._shown_at = 0.0  # seconds of the run
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row."""
+        if not self.is_verbose:
+            self._show_plainly(row)
+            return
         line = f"{row['seconds']:8.2f} s  {row['stage']:<10} {_fields(row)}"
         if self._is_shown(row):
             self._shown_at = row["seconds"]
             self._show_header(HEADERS.get(row["stage"], self._header))
             print_line(self.console, line)
         self.update(f"{self.title}  {printable(line)}")
+
+    def _show_plainly(self, row: dict[str, Any]) -> None:
+        text = in_words(row)
+        if text is None:
+            return
+        head = f"{row['seconds']:8.2f} s  "
+        lines = wrap(printable(text), WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        if self._is_shown(row):
+            self._shown_at = row["seconds"]
+            for line in lines:
+                print_line(self.console, line)
+        self.update(f"{self.title}  {lines[0].strip()}")
 
     def _is_shown(self, row: dict[str, Any]) -> bool:
         """Return whether a row is worth a line: those of iterations once a second."""
@@ -117,6 +141,41 @@ class ProgressLine(LiveLine):
         if header != self._header:
             self._header = header
             print_line(self.console, header)
+
+
+def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return for each kind of row
+    """Return what a row of a trace says to a person who waits; None for what only the solver's author wants to know.
+
+    Examples
+    --------
+    >>> in_words({"stage": "interior", "iteration": 7, "lower_bound": 0.9, "upper_bound": 1.0, "gap": 0.1})
+    'loss 1, no mechanism can go below 0.9: within 10 %'
+    """
+    stage = row["stage"]
+    if stage == "start":
+        parts = f" in {row['components']:,} components" if row["components"] > 1 else ""
+        return f"{row['records']:,} records x {row['outputs']:,} outputs, {row['pairs']:,} neighbour pairs{parts}"
+    if stage == "choice":
+        predicted = PREDICTED.search(str(row.get("reason", "")))
+        size = f" for {row['records']:,} records" if "records" in row else ""
+        return f"method {row.get('method', '')}{size}" + ("" if predicted is None else f": {predicted.group()}")
+    if stage == "regions":
+        return _local_fields(row)
+    if stage == "certificate":
+        return f"{row['pairs']:,} pairs x {row['outputs']:,} outputs checked exactly in {row['check_seconds']:.2f} s"
+    if stage == "certified":
+        return f"certified: loss {row['loss']:.6g}, within {100 * row['gap']:.3g} % of the best possible"
+    if "trouble" in row or stage in ("gave up", "infeasible"):
+        return f"{stage}: {row.get('trouble', row.get('reason', ''))}"
+    if stage == "direct":
+        return f"linear program with {row['rows']:,} rows for {row['records']:,} records"
+    if {"lower_bound", "upper_bound", "gap"} <= set(row):
+        left = row.get("seconds_left")
+        return (
+            f"loss {row['upper_bound']:.6g}, no mechanism can go below {row['lower_bound']:.6g}: within "
+            f"{100 * row['gap']:.3g} %" + ("" if left is None else f", about {left:.0f} s left")
+        )
+    return None
 
 
 def _local_fields(row: dict[str, Any]) -> str:
@@ -177,7 +236,8 @@ def print_result(console: Console, result: Result) -> None:
     print_line(
         console,
         f"{problem.records.name}: {problem.n_records} records x {problem.n_outputs} outputs, "
-        f"epsilon {per_unit(problem.epsilon, metric)}, eta {with_unit(problem.eta, metric)} ({metric}), "
+        f"epsilon {per_unit(problem.epsilon, metric, own=problem.epsilons)}, "
+        f"eta {with_unit(problem.eta, metric)} ({metric}), "
         f"loss: {problem.loss_name}",
     )
     print_line(

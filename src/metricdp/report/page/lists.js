@@ -91,5 +91,6 @@ function makeLists(state, choose) {
     },
     paint() {},
     show() {},
+    showChosen() {},
   };
 }

@@ -10,11 +10,19 @@ function announce(text) {
   byId("live").textContent = text;
 }
 
+/** Choose a record, and with it the report that it gives most often: the two always belong together. */
 function chooseRecord(i) {
+  const likely = likelyReportOf(i);
   [state.record, state.view] = [i, "record"];
+  if (likely >= 0) state.output = likely;
+  showChosenRecord();
+}
+
+function showChosenRecord() {
+  const i = state.record;
   const entries = update();
   const likely = entries.slice(0, 3).map(([k, p]) => `${payload.outputs[k]} ${percent(p)}`).join(", ");
-  const loss = payload.loss ? `expected ${payload.loss.is_own ? "loss" : "distance"} ${inUnit(arrays.losses[i], payload.loss.unit)}; ` : "";
+  const loss = payload.loss ? `expected ${payload.loss.is_own ? "loss" : "distance"} ${inLength(arrays.losses[i], payload.loss.unit, 4)}; ` : "";
   announce(`Record ${payload.ids[i]}: ${loss}most likely reports ${likely}`);
 }
 
@@ -49,6 +57,7 @@ function update() {
   byId("map").setAttribute("aria-label", isRecord
     ? `Map of ${many(nRecords, "record")}; chosen: record ${payload.ids[state.record]} and its reports`
     : `Map of ${many(nRecords, "record")}; chosen: report ${payload.outputs[state.output]} and the records it may come from`);
+  showDrawn(state);
   legend();
   if (stage) {
     stage.draw();
@@ -58,8 +67,9 @@ function update() {
 }
 
 function legend() {
+  const reported = drawn.times ? [["seen", "report that was drawn"]] : [];
   const items = state.view === "record"
-    ? [["truth", "true record"], ["likely", "report: area is its probability"], ["near", "neighbours within η"], ["other", "other records"]]
+    ? [["truth", "true record"], ...reported, ["likely", "report: area is its probability"], ["near", "neighbours within η"], ["other", "other records"]]
     : [["seen", "report that was seen"], ["guess", "true record: area is its posterior"], ["truth", "chosen record"], ["other", "other records and reports"]];
   const isShown = ([sign]) => sign !== "near" || (hasMap && payload.map.is_round && payload.eta !== null);
   byId("legend").replaceChildren(...items.filter(isShown).map(([sign, text]) => element("div", {}, element("i", { class: sign }), text)));
@@ -97,7 +107,7 @@ function startSearch() {
     const rows = found.map((i, place) => {
       const row = element("li", { role: "option", id: `match-${place}`, "aria-selected": String(place === active) },
         element("span", { class: "id", text: payload.ids[i] }),
-        element("small", { text: payload.loss ? inUnit(arrays.losses[i], payload.loss.unit, 3) : percent(arrays.prior[i]) }));
+        element("small", { text: payload.loss ? inLength(arrays.losses[i], payload.loss.unit) : percent(arrays.prior[i]) }));
       row.addEventListener("pointerdown", (event) => event.preventDefault());
       row.addEventListener("click", () => take(place));
       return row;
@@ -115,6 +125,7 @@ function startSearch() {
     input.value = payload.ids[i];
     close();
     chooseRecord(i);
+    stage.showChosen();
   }
 
   input.addEventListener("input", open);
@@ -174,8 +185,7 @@ function firstRecord() {
 
 startTheme();
 state.record = firstRecord();
-const likeliest = reportsOf(state.record)[0];
-state.output = likeliest ? likeliest[0] : state.order[0];
+state.output = Math.max(likelyReportOf(state.record), 0);
 byId("slider").max = nOutputs - 1;
 showFacts();
 showPrivacy();
@@ -190,6 +200,11 @@ stage = hasMap ? makeMap(state, choose) : makeLists(state, choose);
 update();
 byId("slider").addEventListener("input", (event) => chooseOutput(state.order[Number(event.target.value)]));
 for (const view of ["record", "report"]) byId(`view-${view}`).addEventListener("change", () => chooseView(view));
+// Buttons of the chosen record go into #record-actions. `state.record` is the chosen record, `chooseOutput(k)` shows report k
+// and what it reveals. `reportsOf` gives probabilities that are rounded for showing: a button that reports must never draw
+// from them, but from the exact table of the file, as sample.js does.
+startSampling(state);
+
 // for scripts that drive this page: where a record is on the map, in pixels from its corner
 if (hasMap) window.metricdpExplorer = Object.freeze({ placeOf: stage.placeOf });
 document.documentElement.dataset.ready = "true";

@@ -1,10 +1,16 @@
-// The map: streets, records, and on them what the chosen record reports or what the chosen report reveals.
+// The map: the ground, records, and on them what the chosen record reports or what the chosen report reveals.
+
+const MOST_ZOOM = 200;
+const MOST_SEEN = 0.8; // of the reports are in sight when the map zooms to a record
+const RECORDS_AROUND = 12;
+const LEAST_RAY = 0.15; // of the largest probability; smaller ones have a disc and no ray
 
 function makeMap(state, choose) {
   const canvas = byId("map");
   let pen = canvas.getContext("2d");
   const tip = byId("tip");
-  const { places, output_places: spots, streets } = arrays;
+  const { places, output_places: spots } = arrays;
+  const below = makeGround();
   const half = [0, 1].map((axis) => {
     let most = 0;
     for (let i = axis; i < places.length; i += 2) most = Math.max(most, Math.abs(places[i]));
@@ -13,13 +19,7 @@ function makeMap(state, choose) {
   });
   const view = { zoom: 1, x: 0, y: 0 };
   let width = 0, height = 0, ratio = 1, colours = {}, isDue = false;
-  const streetPath = new Path2D();
-  if (streets) {
-    for (let e = 0; e < streets.length; e += 4) {
-      streetPath.moveTo(streets[e], -streets[e + 1]);
-      streetPath.lineTo(streets[e + 2], -streets[e + 3]);
-    }
-  }
+  let isOpened = false; // whether the chosen record has been zoomed to
 
   const fitted = (size, reach) => Math.max(size - 56, size / 2) / (2 * reach);
   const scale = () => Math.min(fitted(width, half[0]), fitted(height, half[1])) * view.zoom;
@@ -32,20 +32,20 @@ function makeMap(state, choose) {
     pen.arc(x, y, radius, 0, 2 * Math.PI);
   }
 
-  /** Streets and records do not change with the choice: they are drawn once for each view of the map and copied. */
+  /** The ground and the records do not change with the choice: they are drawn once for each view of the map and copied. */
   const ground = document.createElement("canvas");
   let groundKey = "";
 
   function drawGround() {
-    const key = [width, height, ratio, view.zoom, view.x, view.y, colours.street, colours.dot].join(" ");
+    const key = [width, height, ratio, view.zoom, view.x, view.y, colours.map, colours.dot].join(" ");
     if (key !== groundKey) {
       groundKey = key;
       [ground.width, ground.height] = [canvas.width, canvas.height];
       const above = pen;
       pen = ground.getContext("2d");
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-      if (streets) drawStreets();
-      drawDots((nRecords > 2000 ? 1.6 : nRecords > 500 ? 2 : 2.6) * (width < 500 ? 0.75 : 1));
+      if (below) below.draw(pen, { width, height, toScreen, pixels: scale(), colours });
+      drawDots(dotRadius());
       pen = above;
     }
     pen.setTransform(1, 0, 0, 1, 0, 0);
@@ -54,15 +54,10 @@ function makeMap(state, choose) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 
-  function drawStreets() {
-    const s = scale();
-    pen.save();
-    pen.translate(width / 2 - view.x * s, height / 2 + view.y * s);
-    pen.scale(s, s);
-    pen.lineWidth = Math.min(2.5, 0.9 + 0.12 * view.zoom) / s;
-    pen.strokeStyle = colours.street;
-    pen.stroke(streetPath);
-    pen.restore();
+  /** Dots grow with the zoom, so that they can be told apart and hit. */
+  function dotRadius() {
+    const small = (nRecords > 2000 ? 1.5 : nRecords > 500 ? 1.9 : 2.4) * (width < 500 ? 0.75 : 1);
+    return Math.min(4, small * view.zoom ** 0.3);
   }
 
   function drawDots(radius) {
@@ -74,6 +69,9 @@ function makeMap(state, choose) {
       pen.moveTo(x + radius, y);
       pen.arc(x, y, radius, 0, 2 * Math.PI);
     }
+    pen.lineWidth = 1.5;
+    pen.strokeStyle = colours.map;
+    pen.stroke();
     pen.fill();
   }
 
@@ -101,10 +99,10 @@ function makeMap(state, choose) {
     const top = entries.length ? entries[0][1] : 1;
     pen.strokeStyle = colours.accent;
     for (const [k, p] of entries) {
-      if (p / top < 0.01) break;
+      if (p / top < LEAST_RAY) break;
       const to = spotOf(k);
-      pen.globalAlpha = 0.12 + 0.5 * (p / top);
-      pen.lineWidth = 0.8 + 1.8 * (p / top);
+      pen.globalAlpha = 0.08 + 0.5 * (p / top);
+      pen.lineWidth = 0.7 + 1.8 * (p / top);
       pen.beginPath();
       pen.moveTo(...from);
       pen.lineTo(...to);
@@ -167,7 +165,8 @@ function makeMap(state, choose) {
     pen.fillStyle = colours.soft;
     pen.font = "12px Inter, system-ui, sans-serif";
     pen.textAlign = "center";
-    pen.fillText(payload.map.unit === "km" && length < 1 ? `${number(1000 * length, 3)} m` : inUnit(length, payload.map.unit, 3),
+    pen.textBaseline = "alphabetic";
+    pen.fillText(inLength(length, payload.map.unit),
       x - pixels / 2, y - 8);
   }
 
@@ -182,6 +181,7 @@ function makeMap(state, choose) {
       drawRays(entries, truth);
       drawDiscs(entries, spotOf, colours.accent);
       drawTruth(truth);
+      if (drawn.times) drawSeen(spotOf(drawn.output), 8, colours.ink);
     } else {
       for (let k = 0; k < nOutputs; k++) drawSeen(spotOf(k), 3.6, colours.dot);
       drawDiscs(posteriorOf(state.output), placeOf, colours.warm);
@@ -192,7 +192,9 @@ function makeMap(state, choose) {
     canvas.dataset.drawn = `${state.view} ${state.record} ${state.output} ${view.zoom}`;
   }
 
+  /** Draw soon. Whatever changed, a tooltip that is open tells of what was before: it goes. */
   function draw() {
+    tip.hidden = true;
     if (!isDue) requestAnimationFrame(drawNow);
     isDue = true;
   }
@@ -203,17 +205,20 @@ function makeMap(state, choose) {
     [width, height, ratio] = [box.width, box.height, window.devicePixelRatio || 1];
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
+    tip.hidden = true;
+    if (!isOpened) showChosen();
+    isOpened = true;
     drawNow();
   }
 
   function paint() {
-    for (const name of ["accent", "warm", "ink", "card", "soft", "street", "dot"]) colours[name] = colour(`--${name}`);
+    for (const name of ["accent", "warm", "ink", "card", "soft", "map", "street", "main-street", "street-edge", "square", "water", "water-ink", "park", "park-ink", "dot"]) colours[name] = colour(`--${name}`);
     draw();
   }
 
   function zoomBy(factor, at = [width / 2, height / 2]) {
     const before = scale();
-    view.zoom = Math.min(200, Math.max(1, view.zoom * factor));
+    view.zoom = Math.min(MOST_ZOOM, Math.max(1, view.zoom * factor));
     const away = 1 / before - 1 / scale();
     view.x += (at[0] - width / 2) * away;
     view.y -= (at[1] - height / 2) * away;
@@ -232,18 +237,24 @@ function makeMap(state, choose) {
     draw();
   }
 
-  /** Fill the map with the chosen record or report and nearly all that it stands for. */
+  /** Zoom to the chosen record or report, most of what it stands for, and a few records around it. */
   function showChosen() {
     const isRecord = state.view === "record";
-    const entries = isRecord ? reportsOf(state.record) : posteriorOf(state.output);
-    const likely = entries.filter(([, p]) => p > 0.02 * entries[0][1]).map(([which]) => which);
-    const [truths, seen] = isRecord ? [[state.record], likely] : [likely, [state.output]];
-    const xs = [...truths.map((i) => places[2 * i]), ...seen.map((k) => spots[2 * k])];
-    const ys = [...truths.map((i) => places[2 * i + 1]), ...seen.map((k) => spots[2 * k + 1])];
-    const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const [here, there] = isRecord ? [places, spots] : [spots, places];
+    const [x, y] = [here[2 * (isRecord ? state.record : state.output)], here[2 * (isRecord ? state.record : state.output) + 1]];
+    let [left, right, low, high, seen] = [x, x, y, y, 0];
+    for (const [which, p] of isRecord ? reportsOf(state.record) : posteriorOf(state.output)) {
+      if (seen > MOST_SEEN) break;
+      seen += p;
+      [left, right] = [Math.min(left, there[2 * which]), Math.max(right, there[2 * which])];
+      [low, high] = [Math.min(low, there[2 * which + 1]), Math.max(high, there[2 * which + 1])];
+    }
+    const away = Array.from({ length: nRecords }, (_, i) => Math.max(Math.abs(places[2 * i] - x), Math.abs(places[2 * i + 1] - y))).sort((a, b) => a - b);
+    const around = Math.max(away[Math.min(nRecords - 1, RECORDS_AROUND)], 1e-6);
+    [left, right, low, high] = [Math.min(left, x - around), Math.max(right, x + around), Math.min(low, y - around), Math.max(high, y + around)];
     view.zoom = 1;
-    const fits = Math.min(width / Math.max(right - left, 1e-9), height / Math.max(high - low, 1e-9)) / scale();
-    view.zoom = Math.min(12, Math.max(1, 0.7 * fits));
+    const fits = Math.min((width - 90) / (right - left), (height - 90) / (high - low)) / scale();
+    view.zoom = Math.min(MOST_ZOOM, Math.max(1, fits));
     [view.x, view.y] = [(left + right) / 2, (low + high) / 2];
     keepInside();
   }
@@ -361,8 +372,8 @@ function makeMap(state, choose) {
     if (isRecord) {
       const k = outputOfRow.get(found);
       const entry = k === undefined ? undefined : reportsOf(state.record).find(([which]) => which === k);
-      if (k !== undefined) tip.append(`reported with ${percent(entry ? entry[1] : 0)}`);
-      else tip.append(arrays.losses ? `expected loss ${inUnit(arrays.losses[found], payload.loss.unit)}` : "");
+      if (k !== undefined) tip.append(`${payload.ids[state.record]} reports it in ${percent(entry ? entry[1] : 0)}`);
+      else tip.append(arrays.losses ? `expected loss ${inLength(arrays.losses[found], payload.loss.unit)}` : "");
     } else {
       tip.append(`reported by ${percent(arrays.chance[found])} of all`);
     }
@@ -383,5 +394,5 @@ function makeMap(state, choose) {
   paint();
   fit();
   new ResizeObserver(fit).observe(canvas.parentElement);
-  return { draw, paint, show, placeOf, spotOf };
+  return { draw, paint, show, showChosen, placeOf, spotOf };
 }

@@ -20,6 +20,7 @@ function bars(list, entries, label, choose) {
   if (entries.length > MOST_BARS && rest > 1e-4) {
     rows.push(element("li", { class: "rest", text: `${percent(rest)} for all others` }));
   }
+  if (!rows.length) rows.push(element("li", { class: "rest", text: "None is large enough to be on this page." }));
   list.replaceChildren(...rows);
 }
 
@@ -33,15 +34,26 @@ function showRecord(state, choose) {
   if (payload.loss) {
     const what = payload.loss.is_own ? "Expected loss" : "Expected distance";
     const versus = arrays.losses[i] / payload.loss.expected;
-    figures.push(figure(what, inUnit(arrays.losses[i], payload.loss.unit),
+    figures.push(figure(what, inLength(arrays.losses[i], payload.loss.unit, 4),
       payload.loss.expected > 0 ? `${number(versus, 2)} × the average` : ""));
   }
   figures.push(figure("Chance beforehand", percent(arrays.prior[i]), "the prior"));
-  figures.push(figure("Neighbours", count(arrays.neighbours[i]), payload.eta === null ? "" : `within ${inUnit(payload.eta, payload.unit)}`));
+  figures.push(figure("Neighbours", count(arrays.neighbours[i]), payload.eta === null ? "" : `within ${inLength(payload.eta)}`));
   figures.push(figure("Protected from", `${count(inComponent)} of ${count(others)}`, inComponent < others ? "others are not connected" : "all other records"));
   byId("record-figures").replaceChildren(...figures);
+  byId("record-words").replaceChildren(unbroken(recordSentence(i, entries)));
   bars(byId("record-bars"), entries, (k) => payload.outputs[k], choose.output);
   return entries;
+}
+
+function recordSentence(i, entries) {
+  if (!entries.length) return "What it reports is too small to be on this page.";
+  const [[first, p]] = entries;
+  const usual = entries.filter(([, q]) => q >= 0.01).length;
+  const isDistance = payload.loss && (!payload.loss.is_own || payload.loss.name.startsWith("distance"));
+  const off = isDistance ? `, on average ${inLength(arrays.losses[i], payload.loss.unit)} from the truth` : "";
+  const among = usual > 1 ? `one of ${many(usual, payload.kind === "places" ? "place" : "output")}` : "nearly always the same";
+  return `Somebody here reports ${among}${off}; most often ${payload.outputs[first]} (${percent(p)}).`;
 }
 
 function showReport(state, choose) {
@@ -56,7 +68,10 @@ function showReport(state, choose) {
     figures.push(figure("Could be any of", number(candidates(posterior), 3), "equally likely records"));
     figures.push(figure("Adversary's best guess", `${payload.ids[posterior[0][0]]}`, `right with ${percent(posterior[0][1])}`));
     figures.push(figure("Suspicion of the true record", `${percent(before)} → ${percent(after)}`,
-      before > 0 ? `${number(after / before, 3)} × the prior` : ""));
+      changeInWords(before, after)));
+    byId("report-words").replaceChildren(...neighbourSentence(state.record, k).map((text, line) => element(line ? "small" : "span", { text: unbroken(text) })));
+  } else {
+    byId("report-words").replaceChildren("Nobody gives this report.");
   }
   byId("report-figures").replaceChildren(...figures);
   bars(byId("report-bars"), posterior, (i) => payload.ids[i], choose.record);
@@ -78,13 +93,14 @@ function showPrivacy() {
     return;
   }
   const per = payload.unit ? ` per ${payload.unit}` : " per unit of distance";
-  const reach = payload.eta === null ? "at any distance" : `within ${inUnit(payload.eta, payload.unit)}`;
+  const reach = payload.eta === null ? "at any distance" : `within ${inLength(payload.eta)}`;
   const scope = proof.components > 1
     ? `There are ${many(proof.components, "group")} of connected records (${many(proof.isolated, "record")} alone); records of different groups are not protected from one another.`
     : "All records are connected: every pair is protected at the length of the path between them.";
   box.replaceChildren(
     heading("privacy-title", "✓", "", "Private, proved exactly"),
-    element("p", { class: "lead", text: `No report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${number(payload.epsilon, 6)}${per}.` }),
+    ...promise(),
+    element("p", { class: "small", text: `In general: no report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${number(payload.epsilon, 6)}${per}.` }),
     points(
       `Checked with whole numbers for ${many(proof.pairs, "neighbour pair")}, ${many(proof.outputs, "output")}, both ways: ${count(proof.comparisons)} comparisons, none failed.`,
       `The smallest ε that holds is ${number(proof.tightest_epsilon, 9)}${proof.worst ? `, reached between ${proof.worst[0]} and ${proof.worst[1]}` : ""}.`,
@@ -93,6 +109,26 @@ function showPrivacy() {
     ),
     exactWords(),
   );
+}
+
+/** The promise in a sentence, at a distance that can be changed. */
+function promise() {
+  const isMetres = payload.unit === "km" && usualDistance() < 1;
+  const field = element("input", { type: "number", id: "distance", min: "0", step: "any", value: number(usualDistance() * (isMetres ? 1000 : 1), 4).replace(/,/g, "") });
+  const words = element("p", { class: "lead", id: "promise", "aria-live": "polite" });
+  const formula = element("p", { class: "small formula" });
+  const say = () => {
+    const distance = Number(field.value) / (isMetres ? 1000 : 1);
+    if (field.value === "" || !(distance >= 0) || !Number.isFinite(distance)) return;
+    const said = promiseAt(distance);
+    words.textContent = unbroken(said.words);
+    formula.replaceChildren(element("code", { text: said.formula }), ` ${said.note}`);
+  };
+  field.addEventListener("input", say);
+  say();
+  const asked = element("p", { class: "ask" }, element("label", { for: "distance", text: "Two people at a distance of" }), field,
+    isMetres ? "metres" : payload.unit || "units");
+  return [words, asked, formula];
 }
 
 function exactWords() {
@@ -111,14 +147,14 @@ function showOptimality() {
   }
   const unit = payload.loss && payload.loss.is_own ? payload.loss.unit : "";
   const isFile = payload.certificate.is_from_file;
-  const notes = [`Its expected loss is ${inUnit(proof.loss, unit, 6)}; every mechanism with this privacy loses at least ${inUnit(proof.lower_bound, unit, 6)}.`];
+  const notes = [`Its expected loss is ${inLength(proof.loss, unit, 6)}; every mechanism with this privacy loses at least ${inLength(proof.lower_bound, unit, 6)}.`];
   if (isFile) notes.push("The lower bound is the file's claim, made by the solver that wrote it: loading the file proves the privacy again, not the bound.");
   if (isFile && payload.loss && payload.loss.is_own) {
     // a file's losses and its stated figure are two claims: say whether they fit
     const fits = Math.abs(payload.loss.expected - proof.loss) <= 1e-6 * Math.abs(proof.loss);
     notes.push(fits
       ? "The expected loss was computed again from the table for this page and agrees."
-      : `Computed again from the table for this page, the expected loss is ${inUnit(payload.loss.expected, unit, 6)}: this is NOT what the file states.`);
+      : `Computed again from the table for this page, the expected loss is ${inLength(payload.loss.expected, unit, 6)}: this is NOT what the file states.`);
   }
   if (payload.certificate.solver) notes.push(`Found by: ${payload.certificate.solver}.`);
   box.replaceChildren(
@@ -148,7 +184,7 @@ function showComparison() {
     fill.style.width = `${(100 * row.loss) / most}%`;
     const more = row.isOurs || loss.expected === 0 ? "" : ` (${row.loss >= loss.expected ? "+" : "−"}${number(Math.abs(100 * (row.loss / loss.expected - 1)), 3)} %)`;
     list.append(element("li", { class: `${row.isOurs ? "ours" : ""} ${row.certified ? "" : "uncertified"}` },
-      element("div", { class: "head" }, element("b", { class: "id", text: row.name }), element("span", { text: inUnit(row.loss, loss.unit) + more })),
+      element("div", { class: "head" }, element("b", { class: "id", text: row.name }), element("span", { text: inLength(row.loss, loss.unit, 4) + more })),
       element("div", { class: "track", "aria-hidden": "true" }, fill),
       element("p", { class: "mark-text", text: row.certified ? "certified at the same ε" : "does not satisfy this ε" })));
   }
@@ -161,8 +197,8 @@ function showComparison() {
 /** What of the table is not on this page. */
 function showLeftOut() {
   const { entries, of, left_out: missing, background } = payload.shown;
-  if (missing < 5e-5 && background === null) return;
-  const shared = background === null ? "" : `, and ${percent(background)} of all reports come from a background that all records share`;
+  if (missing < 5e-5 && !(background >= 5e-5)) return;
+  const shared = !(background >= 5e-5) ? "" : `, and ${percent(background)} of all reports come from a background that all records share`;
   byId("left-out").textContent = `This page holds ${count(entries)} of ${count(of)} stored probabilities${shared}. What it leaves out is ${percent(missing)} of all reports; the figures above count all.`;
   byId("left-out").hidden = false;
 }
@@ -289,7 +325,7 @@ function showFacts() {
     [count(nRecords), ` ${nRecords === 1 ? noun : `${noun}s`}`],
     [count(nOutputs), nOutputs === 1 ? " output" : " outputs"],
     [`ε ${number(payload.epsilon, 6)}`, payload.unit ? ` per ${payload.unit}` : ""],
-    [payload.eta === null ? "all" : inUnit(payload.eta, payload.unit), payload.eta === null ? " are neighbours" : " neighbour distance"],
+    [payload.eta === null ? "all" : inLength(payload.eta), payload.eta === null ? " are neighbours" : " neighbour distance"],
   ].map(([strong, rest]) => element("li", {}, element("b", { text: strong }), rest));
   items.push(proof.is_private ? element("li", { class: "good", text: "✓ private, proved" }) : element("li", { class: "bad", text: "nothing protected" }));
   if (proof.optimality) items.push(proof.optimality.gap <= NEARLY_OPTIMAL

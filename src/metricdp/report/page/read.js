@@ -45,6 +45,18 @@ function reportsOf(record) {
   return found.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
 }
 
+/** How often a record gives an output; 0 also for an entry that is too small to be on the page. */
+function chanceOf(record, output) {
+  for (let e = arrays.starts[record]; e < arrays.starts[record + 1]; e++) if (arrays.columns[e] === output) return chances[e];
+  return 0;
+}
+
+/** The report that comes with a record: the one that it gives most often. */
+function likelyReportOf(record) {
+  const entries = reportsOf(record);
+  return entries.length ? entries[0][0] : -1;
+}
+
 let lastPosterior = {};
 
 /** What an adversary who knows the prior believes after seeing an output: records and probabilities, likely first. */
