@@ -29,6 +29,7 @@ OTHERS = (
     "columns",
     "decomposition",
     "direct_rows",
+    "headline",
     "interior",
     "limits",
     "memory",
@@ -36,8 +37,9 @@ OTHERS = (
     "scaling",
     "sparse_rates",
     "startup",
+    "streams",
 )
-KEEPING = ("places", "country", "statistics")  # studies that save rows as they come
+KEEPING = ("places", "country", "statistics", "estimates", "plane")  # studies that save rows as they come
 NAMES = (*REGISTERED, *KEEPING, *OTHERS)
 NARROWING = ("seed", "limit", "repetitions", "datasets", "ours", "peers", "sizes", "exponents", "gaps", "old")
 USED = {
@@ -48,9 +50,22 @@ USED = {
     "places": {"sizes", "old"},
     "country": {"sizes"},
     "statistics": {"sizes"},
+    "estimates": {"sizes"},
+    "plane": {"sizes"},
     "others": set(),
 }
-PACKAGES = ("metricdp", "numpy", "scipy", "highspy", "highspy-extras", "ortools", "cvxpy", "clarabel", "qif")
+PACKAGES = (
+    "metricdp",
+    "numpy",
+    "scipy",
+    "highspy",
+    "highspy-extras",
+    "ortools",
+    "cvxpy",
+    "clarabel",
+    "qif",
+    "multi-freq-ldpy",
+)
 
 
 def main() -> None:

@@ -24,7 +24,8 @@ DRAW_ROUNDS = 5
 def ask(task: dict[str, Any], *, root: Path = ROOT, seconds: float = 7200.0) -> dict[str, Any]:
     """Do a task with the library of the checkout ``root``: what was measured, or ``failed`` and why."""
     environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
-    words = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), json.dumps(task)]
+    # -P: the folder of this file has a module named statistics, which must not stand before Python's own
+    words = [sys.executable, "-P", "-W", "ignore", str(Path(__file__).resolve()), json.dumps(task)]
     try:
         done = subprocess.run(
             words, cwd=root, env=environment, capture_output=True, text=True, timeout=seconds, check=False

@@ -112,7 +112,7 @@ def _family(task: Task) -> tuple[Any, ...]:
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Notice Ctrl-C in this block even if it is handled elsewhere: a solve ends early on it without an error."""
+    """Notice Ctrl-C and SIGTERM in this block even if handled elsewhere: a solve ends early on them, with no error."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
@@ -122,7 +122,7 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
     before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
 
     def was_interrupted() -> bool:
-        return signal.SIGINT in noticed
+        return signal.SIGINT in noticed or signal.SIGTERM in noticed
 
     noticed: list[int] = []
     try:

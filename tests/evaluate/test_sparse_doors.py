@@ -170,10 +170,10 @@ def test_guidance(twins, no_matrix):
 
 
 def test_the_page(twins, no_matrix, monkeypatch):
-    found = mechanism_fields(twins.sparse, None)
+    found = mechanism_fields(twins.sparse, ())
     page = explorer_page(twins.sparse, problem=twins.problem)
     monkeypatch.undo()
-    expected = mechanism_fields(twins.dense, None)
+    expected = mechanism_fields(twins.dense, ())
     assert found["adversary"]["after"] == pytest.approx(expected["adversary"]["after"])
     shown = found["shown"]
     assert shown["entries"] <= shown["of"] == twins.sparse.table.n_stored
@@ -292,7 +292,7 @@ def wide():
 def test_nothing_as_large_as_the_table_is_allocated(wide, door, no_matrix):
     problem, mechanism = wide
     arguments = {utility: (mechanism, problem), attack: (mechanism, problem), remap: (mechanism, problem)}
-    arguments[mechanism_fields] = (mechanism, None)
+    arguments[mechanism_fields] = (mechanism, ())
     given = arguments.get(door, (problem, mechanism))
     door(*given)  # compiled, and what is made once
     tracemalloc.start()

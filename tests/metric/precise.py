@@ -73,6 +73,20 @@ def straight(a, b, power: int) -> Decimal:
         return value.sqrt() if power == 2 else value
 
 
+def direction(a, b, name: str) -> Decimal:
+    """The angle of two rows of floats, or one less its cosine."""
+    with decimal.localcontext(decimal.Context(prec=150, Emin=-99_999, Emax=99_999)):
+        dot = sum(Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True))
+        square = sum(Fraction(x) ** 2 for x in a) * sum(Fraction(y) ** 2 for y in b)
+        ratio = dot**2 / square
+        cosine = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).sqrt().copy_sign(1 if dot >= 0 else -1)
+        if name == "cosine":
+            return 1 - cosine
+        if cosine >= 0:
+            return 2 * _arcsine((max(Decimal(0), 1 - cosine) / 2).sqrt())
+        return PI - 2 * _arcsine((max(Decimal(0), 1 + cosine) / 2).sqrt())
+
+
 def true_distance(name: str, a, b) -> Decimal:
     """The distance of two rows of floats; measured once, however many tests ask."""
     return _true_distance(name, tuple(map(float, a)), tuple(map(float, b)))
@@ -80,4 +94,6 @@ def true_distance(name: str, a, b) -> Decimal:
 
 @functools.cache
 def _true_distance(name: str, a: tuple[float, ...], b: tuple[float, ...]) -> Decimal:
+    if name in ("angular", "cosine"):
+        return direction(a, b, name)
     return great_circle(a, b) if name == "haversine" else straight(a, b, 1 if name == "manhattan" else 2)

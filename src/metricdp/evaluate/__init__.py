@@ -14,6 +14,7 @@ from metricdp.evaluate.spanner import spanner, spanner_mechanism
 from metricdp.evaluate.sweep import Point, Sweep, sweep
 from metricdp.evaluate.tracker import Tracker, Trajectory, trajectory
 from metricdp.evaluate.utility import Utility, utility, weighted_quantiles
+from metricdp.evaluate.word_noise import truncated_exponential
 
 __all__ = [
     "BASELINES",
@@ -48,6 +49,7 @@ __all__ = [
     "spanner_mechanism",
     "sweep",
     "trajectory",
+    "truncated_exponential",
     "utility",
     "weighted_quantiles",
     "wrong_prior",

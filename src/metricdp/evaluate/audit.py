@@ -19,6 +19,8 @@ from metricdp.mechanism.exact import Worst
 from metricdp.mechanism.guarantee import Guarantee
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.ratios import Growth, Ratio, least_epsilon, rate
+from metricdp.metric.budgets import pair_budgets
+from metricdp.problem.budgets import budget_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +59,8 @@ class MatrixAudit:
         How far the sum of a row is from 1 at most.
     scope
         Which records are protected from one another at all, in words.
+    own
+        The range of the records' own budgets in words, where they have them: ``claimed`` is the largest.
     """
 
     epsilon: float
@@ -70,6 +74,7 @@ class MatrixAudit:
     n_violated: int
     row_sum_error: float
     scope: tuple[str, ...]
+    own: str = ""
 
     @property
     def holds(self) -> bool:
@@ -88,10 +93,11 @@ class MatrixAudit:
         """Return what was found in plain words, the verdict first."""
         if self.n_pairs == 0:
             return list(self.scope)
+        at = self.own or f"{self.claimed:g}"
         found = [
-            f"PRIVATE at epsilon = {self.claimed:g}: all {self.n_constraints:,} constraints hold, exactly."
+            f"PRIVATE at epsilon = {at}: all {self.n_constraints:,} constraints hold, exactly."
             if self.holds
-            else f"NOT PRIVATE at epsilon = {self.claimed:g}: {self.n_violated:,} of {self.n_constraints:,} "
+            else f"NOT PRIVATE at epsilon = {at}: {self.n_violated:,} of {self.n_constraints:,} "
             f"constraints ({100 * self.share_violated:.3g} %) are violated."
         ]
         if math.isinf(self.epsilon):
@@ -130,7 +136,8 @@ def audit(matrix: AnyMechanism, problem: Problem) -> MatrixAudit:
     entries: Entries = matrix.table if isinstance(matrix, Mechanism) else as_entries(matrix, problem)
     graph = problem.graph
     scan = _Scan(entries, problem.graph.pairs, problem.graph.distances)
-    n_violated = scan.violated(problem.epsilon)
+    budget = problem.epsilon if problem.epsilons is None else problem.epsilons
+    n_violated = scan.violated(pair_budgets(budget, graph.pairs))
     epsilon, worst = scan.tightest()
     pair = output = probabilities = None
     if worst is not None:
@@ -138,7 +145,7 @@ def audit(matrix: AnyMechanism, problem: Problem) -> MatrixAudit:
         pair, output = (ids[worst.i], ids[worst.j]), problem.outputs.ids(problem.records)[worst.output]
         x, y = (scan.probability(row, worst.output) for row in (worst.i, worst.j))
         probabilities = (x, y)
-    promise = Guarantee(problem.epsilon, problem.eta, problem.metric.name, problem.records, graph)
+    promise = Guarantee(problem.epsilon, problem.eta, problem.metric.name, problem.records, graph, problem.epsilons)
     return MatrixAudit(
         epsilon,
         problem.epsilon,
@@ -151,6 +158,7 @@ def audit(matrix: AnyMechanism, problem: Problem) -> MatrixAudit:
         n_violated,
         row_sum_error(entries) if isinstance(entries, np.ndarray) else 0.0,
         tuple(promise.lines()),
+        "" if problem.epsilons is None else f"{budget_words(problem.epsilon, problem.epsilons)}, each record's own",
     )
 
 
@@ -192,11 +200,11 @@ class _Scan:
             loss[larger == smaller] = 0.0
             yield _Part(some, larger, smaller, a > b, loss)
 
-    def violated(self, epsilon: float) -> int:
-        """Return how many constraints are violated at ``epsilon``: exact."""
+    def violated(self, budgets: NDArray[np.float64]) -> int:
+        """Return how many constraints are violated at the epsilon of each pair: exact."""
         found = 0
         for part in self._parts(np.arange(len(self.pairs))):
-            bound = epsilon * self.distances[part.numbers, None]
+            bound = (budgets * self.distances)[part.numbers, None]
             with np.errstate(invalid="ignore"):
                 margin = GUARD * (1.0 + part.loss + bound)
                 is_violated = (part.loss - bound > margin) | ((part.smaller == 0) & (part.larger > 0))
@@ -204,7 +212,7 @@ class _Scan:
             found += int(is_violated.sum())
             rows, outputs = np.nonzero(~(is_violated | is_held))
             found += sum(
-                _growth(epsilon, float(self.distances[part.numbers[row]])).count_below(
+                _growth(float(budgets[part.numbers[row]]), float(self.distances[part.numbers[row]])).count_below(
                     _ratios(part, row, outputs[begin:end])
                 )
                 for row, begin, end in _runs(rows)

@@ -12,12 +12,13 @@ from metricdp.errors import InputError, MetricDPError, SolverError
 from metricdp.evaluate.adversary import attack_all
 from metricdp.evaluate.audit import audit
 from metricdp.evaluate.const_opt import const_opt
-from metricdp.evaluate.estimates import Estimate, estimate
+from metricdp.evaluate.estimates import NEVER_BUILT, Estimate, estimate, promised
 from metricdp.evaluate.matrices import as_probabilities
 from metricdp.evaluate.plane_noise import remapped_noise, snapped_noise
 from metricdp.evaluate.remap import remap, remapped_matrix
 from metricdp.evaluate.spanner import spanner_mechanism
 from metricdp.evaluate.utility import matrix_loss
+from metricdp.evaluate.word_noise import tem_note, truncated_exponential
 from metricdp.mechanism.baselines import certified_as_it_is, decay_logarithms, planar_laplace, uniform
 from metricdp.mechanism.mechanism import Mechanism, table_loss
 from metricdp.problem.loss import distance_loss
@@ -77,6 +78,11 @@ class Comparison:
         limit = self.ours.loss * (1.0 - TIE_TOLERANCE)
         return tuple(r for r in self.rows[1:] if r.certified and min(r.loss, r.loss_after_remap) < limit)
 
+    def _repr_html_(self) -> str:
+        from metricdp.report.notebook import comparison_html  # noqa: PLC0415
+
+        return comparison_html(self)
+
     def to_pandas(self) -> Any:
         """Return the rows as a DataFrame, indexed by name."""
         return data_frame([vars(row) for row in self.rows]).set_index("name")
@@ -102,7 +108,9 @@ def compare(
     time_limit
         Seconds for each that needs a linear program.
 
-    Of problems that are too large for dense tables, expected losses of the simple mechanisms are estimated from a
+    Multivariate Laplace noise has no table: its loss is estimated from draws, and it is not certified. Where
+    records have epsilons of their own, mechanisms that are not ours are built with the smallest of them for all. Of
+    problems that are too large for dense tables, expected losses of the simple mechanisms are estimated from a
     sample, and the others are left out.
     """
     check_names(against)
@@ -117,10 +125,10 @@ def compare(
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in dict.fromkeys(against):
         try:
-            if is_large and name not in ANY_SIZE:
-                estimates.append(estimate(name, problem))
+            if name in NEVER_BUILT or (is_large and name not in ANY_SIZE):
+                estimates.append(estimate(name, problem.at_smallest_epsilon))
             else:
-                entries.append(_of_mechanism(name, *BASELINES[name](problem, time_limit), problem))
+                entries.append(_of_mechanism(name, *built(name, problem, time_limit), problem))
         except MetricDPError as error:
             unavailable[name] = str(error)
     attacks = attack_all([one.mechanism for one in entries], problem)
@@ -170,26 +178,41 @@ def _of_mechanism(name: str, made: Mechanism, note: str, problem: Problem) -> _E
         table_loss(made.table, problem),
         table_loss(remap(made, problem).table, problem),
         made.certificate.privacy.tightest_epsilon,
-        made.epsilon <= problem.epsilon,
+        satisfies(made, problem),
         note,
     )
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Refuse names that are not in ``BASELINES``."""
-    unknown = [name for name in names if name not in BASELINES]
+def satisfies(made: Mechanism, problem: Problem) -> bool:
+    """Return whether a mechanism is certified at the problem's budgets, or at smaller ones, for every record."""
+    asked = problem.epsilon if problem.epsilons is None else problem.epsilons
+    return bool((made.guarantee.budgets <= asked).all())
+
+
+def built(name: str, problem: Problem, time_limit: float | None) -> tuple[Mechanism, str]:
+    """Return the mechanism of that name and a note on it; with one epsilon for all unless it is ours."""
+    if problem.epsilons is None or name == "kernel":
+        return BASELINES[name](problem, time_limit)
+    made, note = BASELINES[name](problem.at_smallest_epsilon, time_limit)
+    return made, f"{note}; with the smallest epsilon for all"
+
+
+def check_names(names: Sequence[str], *, is_built: bool = False) -> None:
+    """Refuse names that are not in ``NAMES``, or not in ``BASELINES`` where the mechanism itself is needed."""
+    known = tuple(BASELINES) if is_built else NAMES
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise InputError(f"unknown mechanism {unknown[0]!r} to compare with: choose among {', '.join(BASELINES)}")
+        raise InputError(f"unknown mechanism {unknown[0]!r} to compare with: choose among {', '.join(known)}")
 
 
 def _exponential(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
     distances = distance_loss(problem.records, problem.outputs, problem.metric)
     logarithms = decay_logarithms(distances, 0.5 * problem.epsilon)
-    return certified_as_it_is(problem, logarithms, solver="exponential"), "guarantees epsilon"
+    return certified_as_it_is(problem, logarithms, solver="exponential"), promised("guarantees epsilon", problem)
 
 
 def _planar_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
-    return planar_laplace(problem), "guarantees 2 epsilon"
+    return planar_laplace(problem), promised("guarantees 2 epsilon", problem)
 
 
 def _snapped_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
@@ -198,6 +221,10 @@ def _snapped_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mecha
 
 def _remapped_laplace(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
     return remapped_noise(problem)
+
+
+def _truncated(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
+    return truncated_exponential(problem), f"{promised('guarantees epsilon', problem)}; {tem_note(problem)}"
 
 
 def _uniform(problem: Problem, _time_limit: float | None) -> tuple[Mechanism, str]:
@@ -225,8 +252,11 @@ BASELINES: dict[str, Callable[[Problem, float | None], tuple[Mechanism, str]]] =
     "planar-laplace": _planar_laplace,
     "planar-laplace-snapped": _snapped_laplace,
     "planar-laplace-remapped": _remapped_laplace,
+    "truncated-exponential": _truncated,
     "uniform": _uniform,
     "const-opt": _const_opt,
     "spanner": _spanner,
     "kernel": _kernel,
 }
+NAMES = (*BASELINES, *NEVER_BUILT)
+"""All mechanisms to compare with; of some only the expected loss is estimated."""

@@ -12,6 +12,7 @@ from scipy.spatial import cKDTree
 from metricdp.errors import InputError
 from metricdp.evaluate.plane_noise import planar_metric
 from metricdp.evaluate.utility import output_distances
+from metricdp.evaluate.word_noise import noisy_words
 from metricdp.metric.distances import on_sphere
 from metricdp.metric.space import ARC, Space
 from metricdp.problem.loss_space import space_of
@@ -62,7 +63,7 @@ def _exponential(problem: Problem, effort: float) -> tuple[NDArray[np.float64], 
     exponents = -0.5 * problem.epsilon * distances.block(rows, EVERYTHING)
     weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
     losses = (weights * problem.losses.block(rows, EVERYTHING)).sum(axis=1) / weights.sum(axis=1)
-    return losses, f"guarantees epsilon; {len(rows)} rows drawn by the prior"
+    return losses, f"{promised('guarantees epsilon', problem)}; {len(rows)} rows drawn by the prior"
 
 
 def _snapped(problem: Problem, effort: float) -> tuple[NDArray[np.float64], str]:
@@ -86,6 +87,11 @@ def _remapped(problem: Problem, effort: float) -> tuple[NDArray[np.float64], str
         best[at] = candidates[space.part(near, candidates).flipped.sums(weights).argmin()]
     note = f"guarantees epsilon; {len(rows):,} noisy points, each with the best of its {nearest} nearest outputs"
     return space.between(rows, best), note
+
+
+def promised(words: str, problem: Problem) -> str:
+    """Return what a mechanism guarantees in a metric, or that the problem's distances are none."""
+    return f"does not hold that it {words}, since cosine is no metric" if problem.metric.name == "cosine" else words
 
 
 def _n(usual: int, effort: float) -> int:
@@ -140,4 +146,6 @@ ESTIMATES: dict[str, Callable[[Problem, float], tuple[NDArray[np.float64], str]]
     "exponential": _exponential,
     "planar-laplace-snapped": _snapped,
     "planar-laplace-remapped": _remapped,
+    "multivariate-laplace": noisy_words,
 }
+NEVER_BUILT = ("multivariate-laplace",)  # what their probabilities are is not known

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricdp.metric.distances import CHUNK_ENTRIES
+from metricdp.problem.budgets import budget_words
 from metricdp.problem.losses import EVERYTHING
 
 if TYPE_CHECKING:
@@ -34,14 +35,15 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
     is_open, is_silent = _reports_the_cheapest(mechanism, problem), _is_same_for_neighbours(mechanism, problem)
     if is_open and is_silent:
         return "All neighbours share their cheapest output and report it: privacy costs nothing here at any epsilon."
+    budget = budget_words(problem.epsilon, problem.epsilons)
     if is_open:
         return (
-            f"epsilon = {problem.epsilon:g} is so large that everybody reports their cheapest output nearly always, as "
+            f"epsilon = {budget} is so large that everybody reports their cheapest output nearly always, as "
             f"without any protection: choose a smaller one{suggestion}."
         )
     if is_silent:
         return (
-            f"epsilon = {problem.epsilon:g} is so small that connected records report nearly alike, and a report says "
+            f"epsilon = {budget} is so small that connected records report nearly alike, and a report says "
             f"next to nothing about which of them it was: choose a larger one{suggestion}."
         )
     if n > 2 and graph.n_pairs == n * (n - 1) // 2:

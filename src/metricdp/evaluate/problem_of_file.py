@@ -18,7 +18,9 @@ from metricdp.errors import InputError
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import table_loss
 from metricdp.mechanism.scope import can_be_recomputed
-from metricdp.metric.distances import CoordinateMetric, Metric
+from metricdp.metric.directions import coordinate_metric
+from metricdp.metric.distances import Metric
+from metricdp.metric.mahalanobis import MahalanobisMetric
 from metricdp.problem.losses import TravelLosses, distance_losses, given_losses
 from metricdp.problem.problem import Problem
 
@@ -42,7 +44,7 @@ class StoredMetric(Metric):
 
     def __init__(self, name: str, graph: MdpGraph, base: Metric | None = None) -> None:
         self.name, self.graph = name, graph
-        self.base = CoordinateMetric(name) if base is None and can_be_recomputed(name) else base
+        self.base = coordinate_metric(name) if base is None and can_be_recomputed(name) else base
 
     def __repr__(self) -> str:
         return f"StoredMetric({self.name!r}, {self.graph.n_pairs} pairs)"
@@ -63,7 +65,7 @@ class StoredMetric(Metric):
         if self.base is None:
             raise InputError(
                 f"distances of the metric {self.name!r} beyond the neighbour pairs are not in the file: evaluate in "
-                "Python with the problem at hand, or use haversine, euclidean or manhattan"
+                "Python with the problem at hand, or use a metric of coordinates"
             )
         return self.base
 
@@ -124,7 +126,7 @@ def with_graph(problem: Problem, graph: MdpGraph, epsilon: float) -> Problem:
 def _problem(mechanism: Mechanism, losses: Losses, metric: Metric | None = None) -> Problem:
     return Problem(
         mechanism.records,
-        epsilon=mechanism.epsilon,
+        epsilon=mechanism.epsilon if mechanism.epsilons is None else mechanism.epsilons,
         eta=mechanism.eta,
         outputs=_given(mechanism),
         loss=losses,
@@ -137,7 +139,9 @@ def _given(source: Problem | Mechanism) -> NDArray[np.int64] | NDArray[np.float6
 
 
 def _metric(mechanism: Mechanism) -> StoredMetric:
-    return StoredMetric(mechanism.metric, mechanism.graph)
+    # distances beyond the pairs matter for losses only: those of the records' own covariance can be computed again
+    base = MahalanobisMetric.of_records(mechanism.records) if mechanism.metric == "mahalanobis" else None
+    return StoredMetric(mechanism.metric, mechanism.graph, base)
 
 
 def _distances(mechanism: Mechanism) -> Losses:

@@ -104,6 +104,11 @@ def sweep(
         raise InputError(
             f"unknown mechanism {unknown!r} to sweep: choose among {', '.join(known)}, or give a function of a problem"
         )
+    if problem.epsilons is not None:
+        raise InputError(
+            "a sweep goes through values of one epsilon, and the records of this problem have their own: sweep "
+            "problem.with_epsilon(1.0) instead"
+        )
     if not wanted or not len(epsilons):
         raise InputError("there is nothing to sweep: give at least one mechanism and one epsilon")
     points: list[Point] = []

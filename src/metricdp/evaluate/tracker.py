@@ -136,9 +136,11 @@ def neighbour_walk(mechanism: Mechanism, stay: float) -> csr_array:
 def path_promise(mechanism: Mechanism, n_steps: int) -> str:
     """Return what is promised for a path of reports, in words."""
     epsilon, unit = mechanism.epsilon, mechanism.guarantee.unit
+    largest = "" if mechanism.epsilons is None else " (the largest of the records' own)"
     return (
-        f"A path of {n_steps} reports at epsilon {epsilon:g} per {unit} each: whoever sees them all finds any of two "
-        "paths at most exp(sum over the steps of epsilon times the path distance of the two places) times more likely. "
+        f"A path of {n_steps} reports at epsilon {epsilon:g}{largest} per {unit} each: whoever sees them all finds "
+        "any of two paths at most exp(sum over the steps of epsilon times the path distance of the two places) times "
+        "more likely. "
         f"For two people who are d apart at every step that is exp({n_steps * epsilon:g} d): the budgets of the steps "
         "add up, and a filter over the reports costs nothing more."
     )

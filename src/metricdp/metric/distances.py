@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -65,11 +65,14 @@ class CoordinateMetric(Metric):
     [7.0]
     """
 
-    NAMES = ("haversine", "euclidean", "manhattan")
+    NAMES: ClassVar[tuple[str, ...]] = ("haversine", "euclidean", "manhattan")
 
     def __init__(self, name: str) -> None:
         if name not in self.NAMES:
-            raise InputError(f"unknown metric {name!r}: choose one of {', '.join(self.NAMES)}, or street")
+            raise InputError(
+                f"unknown metric {name!r}: choose one of {', '.join(CoordinateMetric.NAMES)}, street, angular, cosine, "
+                "mahalanobis"
+            )
         self.name = name
 
     def __repr__(self) -> str:

@@ -11,7 +11,9 @@ from scipy.sparse.csgraph import dijkstra
 
 from metricdp.data.frozen import FrozenArrays, frozen
 from metricdp.errors import InputError
+from metricdp.metric.directions import coordinate_metric
 from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric, Metric, sorted_pairs
+from metricdp.metric.mahalanobis import MahalanobisMetric
 from metricdp.metric.rounding import UNIT_ROUNDOFF, lowered
 
 if TYPE_CHECKING:
@@ -216,8 +218,8 @@ def _street_rounding(streets: StreetNetwork) -> float:
 
 
 def metric_by_name(name: str) -> Metric:
-    """Return the metric called ``haversine``, ``euclidean``, ``manhattan`` or ``street``."""
-    return StreetMetric() if name == "street" else CoordinateMetric(name)
+    """Return the metric called ``haversine``, ``euclidean``, ``manhattan``, ``angular``, ``cosine`` or ``street``."""
+    return StreetMetric() if name == "street" else coordinate_metric(name)
 
 
 def as_metric(metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None, records: Records) -> Metric:
@@ -227,7 +229,7 @@ def as_metric(metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | N
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return metric_by_name(metric)
+        return MahalanobisMetric.of_records(records) if metric == "mahalanobis" else metric_by_name(metric)
     if callable(metric):
         return FunctionMetric(metric)
     return MatrixMetric(metric)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.metric.distances import CHUNK_ENTRIES, CoordinateMetric
+from metricdp.metric.distances import CHUNK_ENTRIES
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.rounding import CHECKED_MARGIN
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.data.records import Records
+    from metricdp.metric.distances import CoordinateMetric
 
 
 def shortened(records: Records, graph: MdpGraph, metric: CoordinateMetric) -> MdpGraph:
@@ -76,8 +77,8 @@ def _measured(
 
 
 def _may_be_within(a: NDArray[np.float64], b: NDArray[np.float64], eta: float, name: str) -> bool:
-    """Return whether two records are within ``eta``: exactly, by fractions, unless the distance is haversine."""
-    if name == "haversine" or eta == np.inf:
+    """Return whether two records are within ``eta``: exactly, by fractions, for Euclidean and Manhattan distances."""
+    if name not in ("euclidean", "manhattan") or eta == np.inf:
         return True
     differences = [abs(Fraction(x) - Fraction(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     if name == "manhattan":

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from metricdp.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 UNITS = {"haversine": "km", "street": "km"}  # metrics that measure in a unit
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}
@@ -28,8 +32,10 @@ def with_unit(distance: float, metric: str, *, digits: str = "g") -> str:
     return f"{distance:{digits}} {unit_of(metric)}".rstrip()
 
 
-def per_unit(epsilon: float, metric: str, *, digits: str = "g") -> str:
+def per_unit(epsilon: float, metric: str, *, digits: str = "g", own: Iterable[float] | None = None) -> str:
     """Return a budget with the unit of distance that it is for, if the metric has one.
+
+    With the records' ``own`` budgets, of which ``epsilon`` is the largest, it is a range.
 
     Examples
     --------
@@ -37,7 +43,8 @@ def per_unit(epsilon: float, metric: str, *, digits: str = "g") -> str:
     ('6.5 per km', '2')
     """
     unit = unit_of(metric)
-    return f"{epsilon:{digits}} per {unit}" if unit else f"{epsilon:{digits}}"
+    words = f"{epsilon:{digits}}" if own is None else f"{min(own):{digits}} to {epsilon:{digits}}"
+    return f"{words} per {unit}" if unit else words
 
 
 def as_distance(value: float | str, metric: str, *, what: str = "a distance") -> float:
