@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-slow mutants lint types format bench bench-full paper docs dist clean help
+.PHONY: demo test test-slow client-cross mutants lint types format bench bench-full paper docs dist clean help
 
 help:
 	@echo "make demo       solve a real city and certify the mechanism"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long tests too"
+	@echo "make client-cross  the JavaScript client against this library: verdicts on thousands of files, draws, the service"
 	@echo "make mutants    mutation testing of the exact core and the readers of files, in an hour"
 	@echo "make lint       ruff; make types: mypy; make format: rewrite the layout"
 	@echo "make bench      ours against every peer on small instances, in half an hour; bench-full: the whole registry, days"
@@ -32,6 +33,9 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n auto
+
+client-cross: $(STAMP)
+	$(BIN)/python -m pytest -n 0 -s -v tests/clients
 
 mutants: $(STAMP)
 	$(BIN)/python tools/mutants

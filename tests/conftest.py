@@ -42,9 +42,10 @@ def run(monkeypatch, capsys, tmp_path):
 def linprog_optimum(problem: mdp.Problem) -> float:
     """The true optimum by scipy on the whole LP, written independently of the package's solvers."""
     n, K = problem.loss.shape
+    own = problem.epsilons
     rows, columns, values, row = [], [], [], 0
     for (i, j), d in zip(problem.graph.pairs.tolist(), problem.graph.distances.tolist(), strict=True):
-        g = math.exp(problem.epsilon * d)
+        g = math.exp((problem.epsilon if own is None else min(own[i], own[j])) * d)
         for a, b in ((i, j), (j, i)):
             for k in range(K):
                 rows += [row, row]

@@ -32,6 +32,7 @@ SOLVE_FIELDS = [
     "pairs",
     "components",
     "epsilon",
+    "smallest_epsilon",
     "eta",
     "lower_bound",
     "loss",
@@ -51,6 +52,7 @@ VERIFY_FIELDS = [
     "pairs",
     "components",
     "epsilon",
+    "smallest_epsilon",
     "eta",
     "tightest_epsilon",
     "worst_pair",
@@ -155,7 +157,7 @@ BAD = {
     "unknown city": (["road:atlantis", "--epsilon", 1, "--eta", 1], None, ["atlantis", "gothenburg"]),
     "bad grid": (["grid:3y3", "--epsilon", 1, "--eta", 1], None, ["grid:3y3", "grid:20x25"]),
     "unknown method": ([*GRID, "--epsilon", 1, "--method", "magic"], None, ["unknown method 'magic'", "direct"]),
-    "unknown metric": ([*GRID, "--epsilon", 1, "--metric", "cosine"], None, ["unknown metric 'cosine'", "euclidean"]),
+    "unknown metric": ([*GRID, "--epsilon", 1, "--metric", "love"], None, ["unknown metric 'love'", "euclidean"]),
     "no streets": ([*GRID, "--epsilon", 1, "--metric", "street"], None, ["no streets"]),
     "no eta": (["data.csv", "--epsilon", 1], PLACES, ["--eta is missing"]),
     "NaN coordinate": (["data.csv", "--epsilon", 1, "--eta", 1], "lat,lon\n1,2\nnan,2\n", ["nan", "line 3"]),
@@ -218,8 +220,8 @@ def test_unwritable_output_is_refused_before_any_work(run, path):
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["solve", *GRID, "--epsilon", "much"], ["--epsilon", "valid number", "'much'"]),
-        (["solve", *GRID, "--epsilon=much"], ["--epsilon", "valid number", "'much'"]),
+        (["solve", *GRID, "--epsilon", "much"], ["--epsilon must be a number", "'much'"]),
+        (["solve", *GRID, "--epsilon=much"], ["--epsilon must be a number", "'much'"]),
         (["solve", *GRID, "--epsilon", 1, "--seed", "1.5"], ["--seed", "'1.5'"]),
         (["solve", *GRID], ["give --epsilon, or --within and --factor"]),
         (["plan", "grid:2x2", "--factor", 2], ["Missing option '--within'"]),
@@ -373,10 +375,29 @@ def test_metric_names_are_no_markup():
 
 def test_progress_elsewhere_than_on_a_terminal_is_short(run):
     _, _, log = run("demo")
-    stages = [line.split()[2] for line in log.splitlines() if " s  " in line]
-    assert stages[0] == "start"
-    assert stages[-1] == "certified"
-    assert len(stages) < 15
+    lines = [line for line in log.splitlines() if " s  " in line]
+    assert "300 records x 300 outputs" in lines[0]
+    assert "certified: loss" in lines[-1]
+    assert len(lines) < 15
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_solver_speaks_of_itself_only_when_asked(run):
+    words = ("solve", "grid:6x6", "--epsilon", 1, "--eta", 1.5)
+    _, _, plain = run(*words)
+    assert "36 records x 36 outputs" in plain
+    assert "operations" not in plain
+    assert max(len(line) for line in plain.splitlines()) <= 100
+    assert "operations" in run(*words, "--verbose")[2]
+
+
+def test_long_words_of_trouble_are_wrapped():
+    console = Console(file=io.StringIO(), width=200)
+    with ProgressLine(console, "solving") as show:
+        show({"stage": "trouble", "seconds": 1.0, "trouble": "a worker is gone and its work is done again " * 5})
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 100
 
 
 def test_progress_has_a_table_for_each_iterative_method():
@@ -384,7 +405,7 @@ def test_progress_has_a_table_for_each_iterative_method():
     columns = {"columns": 40, "new_columns": 7, "master_seconds": 0.1, "pricing_seconds": 0.2, "pure_seconds": 0.3}
     cuts = {"cuts": {"a": 3}, "infeasible_blocks": 0, "master_rows": 9, "master_seconds": 0.1, "block_seconds": 0.2}
     console = Console(file=io.StringIO(), width=200)
-    with ProgressLine(console, "solving [/x]") as show:
+    with ProgressLine(console, "solving [/x]", is_verbose=True) as show:
         for n in (1, 2):
             show({"stage": "columns", "seconds": n, "component": 0, "round": n, **bounds, **columns})
             show({"stage": "columns", "seconds": n + 0.9, "component": 0, "round": n, **bounds, **columns})
@@ -401,7 +422,7 @@ def test_progress_has_a_table_for_each_iterative_method():
 
 def test_progress_on_a_terminal_takes_text_as_it_is():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    with ProgressLine(console, "solving [/x]") as show:
+    with ProgressLine(console, "solving [/x]", is_verbose=True) as show:
         show({"stage": "patches", "seconds": 1.0, "reason": "[/x]:smile:\x1b[2J"})
         show({"stage": "choice", "seconds": 1.0, "reason": "[/x]:smile:\x1b[2J"})
     assert r"reason [/x]:smile:\x1b[2J" in console.file.getvalue()
@@ -580,3 +601,28 @@ def test_a_full_device_as_a_program(more):
     assert "No space left on device" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_a_column_of_epsilons(run, tmp_path):
+    places = tmp_path / "places.csv"
+    places.write_text("id,x,y,budget\na,0,0,1\nb,1,0,0.5\nc,2,0,2\nd,3,0,1.5\n", encoding="utf-8")
+    target = tmp_path / "own.mdp"
+    code, text, _ = run("solve", places, "--epsilon", "budget", "--eta", 1, "-o", target, "--json")
+    answer = json.loads(text)
+    assert (code, answer["epsilon"], answer["smallest_epsilon"]) == (0, 2.0, 0.5)
+    assert mdp.load(target).epsilons.tolist() == [1.0, 0.5, 2.0, 1.5]
+    rows = tmp_path / "rows.csv"
+    rows.write_text("3\n1\n", encoding="utf-8")
+    code, *_ = run("solve", places, "--epsilon", "budget", "--eta", 5, "--records", rows, "-o", tmp_path / "two.mdp")
+    assert code == 0
+    assert mdp.load(tmp_path / "two.mdp").epsilons.tolist() == [1.5, 0.5]
+    code, text, complaint = run("solve", places, "--epsilon", "much", "--eta", 1)
+    assert (code, text) == (2, "")
+    assert "0 columns named 'much'" in complaint
+    code, text, _ = run("verify", target)
+    assert code == 0
+    assert "the smaller of its two records' own epsilons (0.5 to 2)" in " ".join(text.split())
+    code, text, _ = run("evaluate", target, "--against", "exponential")
+    assert code == 0
+    code, *_ = run("perturb", target, "a")
+    assert code == 0

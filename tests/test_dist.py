@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import runpy
 import subprocess
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOL = ROOT / "tools" / "dist.py"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = runpy.run_path(str(TOOL))["project"]()
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def test_faults_of_a_wheel_are_found(tool, tmp_path):
         "metricdp-1.whl: tests/shapes.py does not belong in it"
     ]
     assert faults_of(wheel(path, files, metadata(Version="9.9")), PROJECT) == [
-        "metricdp-1.whl: the version is not that of pyproject.toml"
+        "metricdp-1.whl: the version is not that of the project"
     ]
     (fault,) = faults_of(wheel(path, files, metadata(Version="new")), PROJECT)
     assert "'new' is invalid for 'version'" in fault

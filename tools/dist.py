@@ -9,6 +9,7 @@ pyproject.toml and hold every file of the package; the wheel holds nothing else.
 from __future__ import annotations
 
 import argparse
+import ast
 import subprocess
 import sys
 import tarfile
@@ -22,6 +23,18 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE_FILES = ("pyproject.toml", "README.md", "LICENSE")
+
+
+def project() -> dict[str, Any]:
+    """Return what pyproject.toml says of the project, with the version from where it points."""
+    said: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    source = ast.parse((ROOT / "src" / "metricdp" / "__init__.py").read_text("utf-8"))
+    (version,) = (
+        ast.literal_eval(line.value)
+        for line in source.body
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__version__"
+    )
+    return {**said, "version": version}
 
 
 def package_files() -> set[str]:
@@ -43,7 +56,7 @@ def contents(path: Path) -> tuple[set[str], str]:
         return set(files), "" if stream is None else stream.read().decode()
 
 
-def faults_of(path: Path, project: dict[str, Any]) -> list[str]:
+def faults_of(path: Path, said: dict[str, Any]) -> list[str]:
     """Return what is wrong with a distribution; an empty list if nothing is."""
     names, text = contents(path)
     try:
@@ -52,16 +65,16 @@ def faults_of(path: Path, project: dict[str, Any]) -> list[str]:
         return [f"{path.name}: {error}" for error in group.exceptions]
     core = {str(one) for one in found.requires_dist or () if one.marker is None}
     agreeing = {
-        "name": (found.name, project["name"]),
-        "version": (str(found.version), project["version"]),
-        "summary": (found.summary, project["description"]),
-        "license": (found.license_expression, project["license"]),
-        "Python": (str(found.requires_python), project["requires-python"]),
-        "dependencies": (core, {str(Requirement(one)) for one in project["dependencies"]}),
+        "name": (found.name, said["name"]),
+        "version": (str(found.version), said["version"]),
+        "summary": (found.summary, said["description"]),
+        "license": (found.license_expression, said["license"]),
+        "Python": (str(found.requires_python), said["requires-python"]),
+        "dependencies": (core, {str(Requirement(one)) for one in said["dependencies"]}),
         "type of the description": (found.description_content_type, "text/markdown"),
-        "description": ((found.description or "").strip(), (ROOT / project["readme"]).read_text("utf-8").strip()),
+        "description": ((found.description or "").strip(), (ROOT / said["readme"]).read_text("utf-8").strip()),
     }
-    faults = [f"the {what} is not that of pyproject.toml" for what, (here, there) in agreeing.items() if here != there]
+    faults = [f"the {what} is not that of the project" for what, (here, there) in agreeing.items() if here != there]
     is_wheel = path.suffix == ".whl"
     needed = package_files() if is_wheel else {f"src/{name}" for name in package_files()} | set(SOURCE_FILES)
     faults += [f"{name} is missing" for name in sorted(needed - names)]
@@ -79,9 +92,8 @@ def main() -> None:
     for old in (*out.glob("metricdp-*.whl"), *out.glob("metricdp-*.tar.gz")):
         old.unlink()
     subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     made = [*out.glob("metricdp-*.whl"), *out.glob("metricdp-*.tar.gz")]
-    faults = [fault for path in made for fault in faults_of(path, project)]
+    faults = [fault for path in made for fault in faults_of(path, project())]
     if len(made) != len(("wheel", "source")):
         faults.append(f"a wheel and a source distribution were expected, got {len(made)} files")
     if faults:

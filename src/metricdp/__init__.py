@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from metricdp.mechanism import (
         Certificate,
         Mechanism,
+        PlaneMechanism,
         RandomnessError,
         SnappedReports,
         epsilon_for,
         exponential,
         load,
+        load_plane,
     )
-    from metricdp.problem import Problem
+    from metricdp.problem import PlaneProblem, Problem
     from metricdp.solve import (
         BendersOptions,
         Cluster,
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
         FirstOrderOptions,
         InteriorOptions,
         LocalOptions,
+        PlaneResult,
         Result,
         Room,
         Status,
+        solve_plane,
     )
     from metricdp.statistics import PopulationEstimate, estimate
 
@@ -88,6 +92,9 @@ ROOM_OF = {
     "Memoized": "budget",
     "MetricPrivacy": "extras",
     "Plan": "evaluate",
+    "PlaneMechanism": "mechanism",
+    "PlaneProblem": "problem",
+    "PlaneResult": "solve",
     "PopulationEstimate": "statistics",
     "Problem": "problem",
     "RandomnessError": "mechanism",
@@ -101,8 +108,10 @@ ROOM_OF = {
     "estimate": "statistics",
     "exponential": "mechanism",
     "load": "mechanism",
+    "load_plane": "mechanism",
     "memoize": "budget",
     "plan": "evaluate",
+    "solve_plane": "solve",
 }
 
 __all__ = [
@@ -127,6 +136,9 @@ __all__ = [
     "MetricPrivacy",
     "MissingExtraError",
     "Plan",
+    "PlaneMechanism",
+    "PlaneProblem",
+    "PlaneResult",
     "PopulationEstimate",
     "Problem",
     "RandomnessError",
@@ -146,6 +158,7 @@ __all__ = [
     "exponential",
     "extras",
     "load",
+    "load_plane",
     "mechanism",
     "memoize",
     "metric",
@@ -154,6 +167,7 @@ __all__ = [
     "problem",
     "report",
     "solve",
+    "solve_plane",
     "statistics",
 ]
 

@@ -255,3 +255,13 @@ def test_shares_add_up(method):
     found = shares(mdp.solve(Instance("grid", 48, 12, 1.0).problem(), method=method, gap=0.05))
     assert sum(found.values()) == pytest.approx(1.0, abs=0.05)
     assert min(found.values()) >= 0
+
+
+def test_the_plane_is_measured_on_a_small_square():
+    from benchmarks.plane import cells, measured, square
+
+    row = measured("small", square(3, 0.4, is_clustered=True))
+    assert 0 < row["any_bound"] <= row["loss"] <= row["exponential"]
+    assert row["laplace_bayes"] <= row["laplace_nearest"]
+    assert row["any_bound"] <= row["laplace_bayes"] * 1.01  # noise is private, too, up to its grid
+    assert len(cells(row)) == 11

@@ -90,3 +90,10 @@ def test_unknown_parts_are_refused(monkeypatch):
 def test_growth_is_the_slope_between_sizes():
     assert places.growth_line("time", [10, 100], [1.0, 10.0]) == "- time grows like N^1.00 (1.00 from 10 to 100)"
     assert places.growth_line("time", [10], [1.0]) == "- time: fewer than two sizes"
+
+
+def test_a_task_runs_in_a_process_of_its_own():
+    task = {"kind": "solve", "city": "gothenburg", "n": 20, "epsilon": 10.0, "eta": 0.3, "gap": 0.1, "method": "local"}
+    answer = place_process.ask(task, seconds=120.0)
+    assert "failed" not in answer, answer
+    assert 0.0 <= answer["gap"] <= 0.1

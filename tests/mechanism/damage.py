@@ -235,7 +235,7 @@ EDITS = {
     "no scale": (without("scale"), "has the tensors"),
     "no indptr": (without("indptr"), "has the tensors"),
     "the name of the dense format": (word(format="metricdp-1"), "unknown ['loss_kind']"),
-    "an unknown format": (word(format="metricdp-3"), "has format 'metricdp-3'"),
+    "an unknown format": (word(format="metricdp-9"), "has format 'metricdp-9'"),
     "no format": (word(format=None), "has format None"),
     "unknown metadata": (word(more=""), "unknown ['more']"),
     "distances that are not known": (word(metric="street"), "are not known"),

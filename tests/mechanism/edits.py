@@ -336,10 +336,10 @@ SPARSE_EDITS = [value for name, value in sorted(globals().items()) if name.start
 EDITS = SPARSE_EDITS + [value for name, value in sorted(globals().items()) if name.startswith("edit_")]
 
 
-def edited_files(folder, count, *, seed=0):
+def edited_files(folder, count, *, seed=0, originals=None):
     """Yield ``count`` files that were edited and sealed again: the edits, the metadata, and the path."""
     rng = np.random.default_rng(seed)
-    originals, path = honest_files(folder), folder / "edited.mdp"
+    originals, path = honest_files(folder) if originals is None else originals, folder / "edited.mdp"
     for number in range(count):
         chosen = [EDITS[number % len(EDITS)]]
         chosen += [EDITS[rng.integers(len(EDITS))] for _ in range(int(rng.choice([0, 0, 1, 2])))]

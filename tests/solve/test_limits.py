@@ -216,7 +216,7 @@ class TestTimeLeft:
         stream = io.StringIO()
         fields = dict.fromkeys(("lower_bound", "upper_bound", "gap", "step_seconds", "bound_seconds"), 0.5)
         row = {"seconds": 1.0, "stage": "first-order", "iteration": 7, "edges": 3, "repair_seconds": 0.0, **fields}
-        show = ProgressLine(Console(file=stream, width=200), "solving")
+        show = ProgressLine(Console(file=stream, width=200), "solving", is_verbose=True)
         show(row | {"seconds_left": None})
         show(row | {"seconds": 2.0, "seconds_left": 12.0})
         lines = stream.getvalue().splitlines()

@@ -40,6 +40,7 @@ COMMANDS = {
         "Estimate where a population is from one report of each person, with intervals that hold for any question."
     ),
     "report": "Write one HTML page that shows what a mechanism does, with both certificates; it works offline.",
+    "export": "Write a part of a mechanism file for devices, chosen without any secret and certified on its own.",
     "audit": (
         "Say which epsilon a matrix satisfies, exactly, or whether a pipeline's reports refute a promise; exit 1 on no."
     ),
@@ -87,12 +88,36 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _completion(context: typer.Context, shell: str | None) -> None:
+    if shell is None:
+        return
+    from metricdp.cli.completion import completion_script, option_of  # noqa: PLC0415  (no other command needs it)
+
+    group: Any = context.command
+    found = {
+        name: tuple(
+            option_of(one)
+            for one in group.get_command(context, name).get_params(context)
+            if one.param_type_name == "option"
+        )
+        for name in COMMANDS
+    }
+    write_out(completion_script(shell, COMMANDS, found))
+    raise typer.Exit
+
+
 @app.callback()
 def options(
     *,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    completion: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHELL", callback=_completion, is_eager=True, help="Print completion for bash, zsh or fish."
+        ),
+    ] = None,
 ) -> None:
     """Optimal metric differential privacy that is proved, not promised."""
 

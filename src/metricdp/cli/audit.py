@@ -68,7 +68,11 @@ def audit(
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="For --problem: the budget that is claimed; by default that of the file.")
+        str | None,
+        typer.Option(
+            help="For --problem: the budget that is claimed, by default that of the file; or the column of DATA that "
+            "has each record's own."
+        ),
     ] = None,
     eta: EtaOption = None,
     records: RecordsOption = None,
@@ -147,7 +151,7 @@ def _audit_matrix(file: Path, source: str, described: dict[str, Any], *, seed: i
         if other is not None:
             raise InputError(f"{other} goes with DATA: leave it out, {source} holds it")
         owner = rebuild(source).problem
-        asked = owner if described["--epsilon"] is None else owner.with_epsilon(described["--epsilon"])
+        asked = owner if described["--epsilon"] is None else owner.with_epsilon(_number(described["--epsilon"]))
     else:
         asked = problem_of_data(source, described, seed=seed)
     matrix = load(file) if file.name.endswith(MECHANISM_SUFFIX) else read_matrix(file)
@@ -160,6 +164,16 @@ def _audit_matrix(file: Path, source: str, described: dict[str, Any], *, seed: i
             print_line(out, line)
     if not found.n_pairs or (is_claimed and not found.holds):
         raise typer.Exit(ANSWER_IS_NO)
+
+
+def _number(text: str) -> float:
+    """Return the budget that is claimed on the problem of a mechanism file."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"--epsilon must be a number here, got {text!r:.80}: a column can be named for a file of records only"
+        ) from None
 
 
 def _matrix_fields(found: MatrixAudit, problem: Problem, *, is_claimed: bool) -> dict[str, Any]:

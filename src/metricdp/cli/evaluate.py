@@ -20,7 +20,7 @@ from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
-from metricdp.evaluate.compare import BASELINES, OURS, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
+from metricdp.evaluate.compare import NAMES, OURS, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
 from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
@@ -28,6 +28,7 @@ from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
 from metricdp.mechanism.files import load
 from metricdp.mechanism.sparse import SparseTable
+from metricdp.problem.budgets import budget_words
 from metricdp.report.tables import print_line, printable, stored_line
 
 
@@ -37,7 +38,7 @@ def evaluate_command(
     against: Annotated[
         str,
         typer.Option(
-            help=f"Mechanisms to compare with: {','.join(BASELINES)}; or all; or none. NAME=FILE (.npy, .csv, .mdp) "
+            help=f"Mechanisms to compare with: {','.join(NAMES)}; or all; or none. NAME=FILE (.npy, .csv, .mdp) "
             "among them is a mechanism or a matrix of your own, judged as it is."
         ),
     ] = ",".join(QUICK_BASELINES),
@@ -75,7 +76,7 @@ def evaluate_command(
     attacks[f"a wrong prior ({belief_name})"] = attack(mechanism, problem, belief=belief)
     table = compare({OURS: mechanism, **own}, problem, names, time_limit=time_limit)
     if per_record is not None:
-        write_whole(per_record, _per_record_csv(found, used).encode())
+        write_whole(per_record, _per_record_csv(found, used).encode(), may_pack=True)
     walks = None if steps is None else trajectory(mechanism, steps)
     if as_json:
         print_json({**_fields(found, used, attacks, table, file), "trajectory": None if walks is None else vars(walks)})
@@ -92,14 +93,14 @@ def evaluate_command(
 def _names(against: str) -> tuple[list[str], dict[str, Any]]:
     """Return the names of mechanisms to build, and those of one's own with what their files hold."""
     if against in ("all", "none"):
-        return list(BASELINES) if against == "all" else [], {}
+        return list(NAMES) if against == "all" else [], {}
     given = [name.strip() for name in against.split(",")]
     named = (one.partition("=") for one in given if "=" in one)
     own = {name: file_named("--against", path, "NAME=FILE") for name, _, path in named}
     names = [name for name in given if "=" not in name]
-    unknown = [name for name in names if name not in BASELINES]
+    unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise InputError(f"--against does not know {unknown[0]!r}: choose among {', '.join(BASELINES)}, all or none")
+        raise InputError(f"--against does not know {unknown[0]!r}: choose among {', '.join(NAMES)}, all or none")
     return names, {name: load(path) if path.endswith(".mdp") else read_matrix(path) for name, path in own.items()}
 
 
@@ -198,7 +199,8 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
     print_line(
         out,
         "  remap: the loss after optimal remapping; error, right: of the adversary with the true prior; "
-        f"tightest: the least epsilon that holds; certified: at epsilon = {found.problem.epsilon:g}",
+        f"tightest: the least epsilon that holds; certified: at epsilon = "
+        f"{budget_words(found.problem.epsilon, found.problem.epsilons)}",
     )
     told = comparison.ours.min_entropy_leakage
     print_line(out, f"  one report of this mechanism tells {told:.3g} bits (min-entropy leakage)")
@@ -208,8 +210,7 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
     for one in comparison.estimates:
         print_line(
             out,
-            f"  {one.name}, not built at this size: loss {one.loss:.5g}, standard error {one.standard_error:.2g} "
-            f"({one.note})",
+            f"  {one.name}, estimated: loss {one.loss:.5g}, standard error {one.standard_error:.2g} ({one.note})",
         )
     for name, reason in comparison.unavailable.items():
         print_line(out, f"  {name} could not be made: {reason}")
@@ -247,6 +248,7 @@ def _fields(
         "outputs": problem.n_outputs,
         "pairs": problem.graph.n_pairs,
         "epsilon": problem.epsilon,
+        "smallest_epsilon": problem.at_smallest_epsilon.epsilon,
         "eta": problem.eta,
         "metric": problem.metric.name,
         "certified": found.mechanism.certificate.privacy.certified,

@@ -13,17 +13,21 @@ import typer
 from rich.console import Console
 
 from metricdp.apply.files import perturb_file
+from metricdp.apply.stream_rows import FORMATS
 from metricdp.apply.text import perturb_text
 from metricdp.budget.charges import head_path
-from metricdp.budget.ledger import Ledger
 from metricdp.budget.spending import budget
 from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json, write_out
 from metricdp.cli.checks import check_targets
+from metricdp.cli.regions import perturb_region, refuse_options
+from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.plane import PlaneMechanism, check_outside
+from metricdp.mechanism.plane_files import is_plane_file, load_plane
 from metricdp.metric.units import with_unit
 from metricdp.report.tables import LiveLine, print_line, printable
 
@@ -31,14 +35,25 @@ STANDARD_OUTPUT = 1  # its number among the open streams
 SECONDS_BETWEEN_LINES = 10.0  # of progress, when standard error is not a terminal
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
-ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": ()}
-LEDGER_DEFAULTS = {"ledger": None, "person": None, "ledger_key": None, "new_ledger": None}
+ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
+LEDGER_DEFAULTS = {
+    "ledger": None,
+    "person": None,
+    "ledger_key": None,
+    "new_ledger": None,
+    "limit": None,
+    "window": None,
+}
+STREAM_DEFAULTS = {"format": None, "to": None, "over": "refuse", "memory": None}
 
 
 @app.command("perturb")
 def perturb(
     file: FileArgument,
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the true records.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids of the true records; - alone reads standard input and writes standard output."),
+    ] = None,
     source: Annotated[
         Path | None, typer.Option("--input", help="CSV or GeoJSON: ids of records, or places with --snap-limit.")
     ] = None,
@@ -52,6 +67,9 @@ def perturb(
         typer.Option(help="The input has coordinates: snap each to its nearest record, at most this far."),
     ] = None,
     far: Annotated[str, typer.Option(help="Places beyond the limit: refuse the file | drop them.")] = "refuse",
+    outside: Annotated[
+        str | None, typer.Option(help="For regions, points outside: refuse the file (default) | border (move them).")
+    ] = None,
     snap_distances: Annotated[
         Path | None, typer.Option(help="Write how far each place was from its record; keep that file secret.")
     ] = None,
@@ -78,10 +96,33 @@ def perturb(
     new_ledger: Annotated[
         float | None, typer.Option(metavar="LIMIT", help="Make the ledger, with this budget for each person.")
     ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(metavar="EPSILON", help="The budget of each person; makes the ledger if there is none yet."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="The limit holds for any window of this length: 1d, 12h, 30min. [for ever]")
+    ] = None,
+    over: Annotated[
+        str, typer.Option(help="Rows beyond a person's budget, with -: refuse to go on | drop them.")
+    ] = "refuse",
+    memory: Annotated[
+        Path | None,
+        typer.Option(help="With -: repeat the stored report of a person and record, at no cost; kept in this file."),
+    ] = None,
+    fast_snap: Annotated[
+        bool,
+        typer.Option("--fast-snap", help="Snap with a tree: the same records, but its time depends on the places."),
+    ] = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", help=f"Of standard input, if it cannot be told: {' | '.join(FORMATS)}.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The format of standard output. [that of the input]")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
     target = _stream_or_file(target, as_json=as_json)
+    is_stream = ids == [STREAM]
     _check_ways(bool(ids), source, text, target)
     words: dict[str, Any] = {"unknown": unknown, "keep_punctuation": keep_punctuation}
     rows: dict[str, Any] = {
@@ -89,13 +130,28 @@ def perturb(
         "far": far,
         "snap_distances": snap_distances,
         "keep": tuple(keep or ()),
+        "fast_snap": fast_snap,
     }
+    streaming: dict[str, Any] = {"format": format_, "to": to, "over": over, "memory": memory}
+    has_rows = source is not None or is_stream
     _check_options(words, TEXT_DEFAULTS, way="--text", is_way=text is not None)
-    _check_options(rows, ROW_DEFAULTS, way="--input", is_way=source is not None)
-    if snap_limit is None and (far != ROW_DEFAULTS["far"] or snap_distances is not None):
-        raise InputError("--far and --snap-distances go with --snap-limit: give the farthest distance at which to snap")
-    charging = {"ledger": ledger, "person": person, "ledger_key": ledger_key, "new_ledger": new_ledger}
-    _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=source is not None)
+    _check_options(rows, ROW_DEFAULTS, way="--input", is_way=has_rows)
+    _check_options(streaming, STREAM_DEFAULTS, way="-", is_way=is_stream)
+    if snap_limit is None and (far != ROW_DEFAULTS["far"] or snap_distances is not None or fast_snap):
+        raise InputError(
+            "--far, --snap-distances and --fast-snap go with --snap-limit: give the farthest distance at which to snap"
+        )
+    if is_stream and (snap_distances is not None or as_json):
+        raise InputError("--snap-distances and --json do not go with -: give --input FILE and --output FILE")
+    charging = {
+        "ledger": ledger,
+        "person": person,
+        "ledger_key": ledger_key,
+        "new_ledger": new_ledger,
+        "limit": limit,
+        "window": window,
+    }
+    _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=has_rows)
     check_targets(
         {"--output": target, "--snap-distances": snap_distances},
         {
@@ -108,6 +164,17 @@ def perturb(
         },
         may_be_streams=True,
     )
+    if is_plane_file(file):
+        unused = {name: value for name, value in rows.items() if name != "keep"}
+        unused |= {"memory": memory, "allow_unprotected": allow_unprotected}
+        refuse_options(unused, {**ROW_DEFAULTS, "memory": None, "allow_unprotected": False})
+        used = {"outside": outside or "refuse", "keep": rows["keep"], "person": person}
+        asked = used | ({"format": format_, "to": to, "over": over} if is_stream else {})
+        with show_values() if show_true else nullcontext():
+            _perturb_region(file, source, target, asked, charging, as_json=as_json)
+        return
+    if outside is not None:
+        raise InputError(f"--outside is for mechanisms of regions, and {file} is not one: leave it out")
     mechanism = load(file)
     with show_values() if show_true else nullcontext():
         if text is not None and target is not None:
@@ -115,8 +182,15 @@ def perturb(
             _perturb_text(mechanism, text, target, words, as_json=as_json)
         elif source is not None and target is not None:
             rows["allow_unprotected"] = allow_unprotected
-            rows |= {"ledger": _ledger(charging), "person": person}
+            rows |= {"ledger": ledger_of(file, charging | {"memory": None}), "person": person}
             _perturb_rows(mechanism, source, target, rows, as_json=as_json)
+        elif is_stream:
+            charging["memory"] = memory
+            given = ledger_of(file, charging)
+            rows |= streaming | {"ledger": given, "person": person, "memory": memory_of(mechanism, charging, given)}
+            del rows["snap_distances"]
+            rows["allow_unprotected"] = allow_unprotected
+            _perturb_stream(mechanism, rows)
         else:
             _print_reports(mechanism, ids or [], allow_unprotected=allow_unprotected, as_json=as_json)
 
@@ -187,35 +261,54 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
     )
 
 
-def _ledger(options: dict[str, Any]) -> Ledger | None:
-    """Return the ledger to charge, an existing one or a new one on request; None without ledger options."""
-    path, person, key, limit = (options[name] for name in ("ledger", "person", "ledger_key", "new_ledger"))
-    if path is None and (person, key, limit) == (None, None, None):
-        return None
-    if path is None or person is None:
+def _perturb_region(
+    file: Path,
+    source: Path | None,
+    target: Path | None,
+    options: dict[str, Any],
+    charging: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    is_stream = "format" in options
+    if not is_stream and (source is None or target is None):
         raise InputError(
-            "--ledger FILE and --person COLUMN go together: name both, or leave out all options of ledgers"
+            f"{file} is for the points of a region: give --input FILE and --output FILE, or - for standard input and "
+            "output"
         )
-    if limit is not None and path.exists():
-        raise InputError(f"--new-ledger would begin anew, but {path} exists: leave it out to charge that ledger")
-    if limit is None and not path.exists():
-        raise InputError(
-            f"the ledger {path} does not exist: put it back if it was lost, or make it with --new-ledger LIMIT"
-        )
-    return Ledger(path, limit=limit, key=key, must_exist=limit is None)
+    check_outside(options["outside"])
+    mechanism = load_plane(file)
+    options["ledger"] = ledger_of(file, charging | {"memory": None})
+    if source is None or target is None:
+        _perturb_stream(mechanism, options)
+        return
+    with Counting(err, "rows") as progress:
+        perturb_region(mechanism, source, target, options, progress=progress, as_json=as_json)
+
+
+def _perturb_stream(mechanism: Mechanism | PlaneMechanism, options: dict[str, Any]) -> None:
+    if not err.is_terminal:  # a stream may never end: no lines of progress for a log
+        perturb_standard_streams(mechanism, options, _scope_lines, None)
+        return
+    with Counting(err, "reports") as progress:
+        perturb_standard_streams(mechanism, options, _scope_lines, progress)
 
 
 def _check_ways(has_ids: bool, source: Path | None, text: Path | None, target: Path | None) -> None:
     ways = has_ids + (source is not None) + (text is not None)
     if ways != 1 or has_ids == (target is not None):
-        raise InputError("give either record ids, or --input FILE and --output FILE, or --text FILE and --output FILE")
+        raise InputError(
+            "give either record ids, or - for standard input and output, or --input FILE and --output FILE, or --text "
+            "FILE and --output FILE"
+        )
 
 
 def _check_options(given: dict[str, Any], defaults: dict[str, Any], *, way: str, is_way: bool) -> None:
     """Refuse options that would have no effect."""
     name = next((name for name, value in given.items() if value != defaults[name]), None)
     if name is not None and not is_way:
-        raise InputError(f"--{name.replace('_', '-')} goes with {way} FILE: leave it out, or give {way}")
+        what = way if way == STREAM else f"{way} FILE"
+        raise InputError(f"--{name.replace('_', '-')} goes with {what}: leave it out, or give {way}")
 
 
 def _print_reports(mechanism: Mechanism, ids: list[str], *, allow_unprotected: bool, as_json: bool) -> None:
@@ -273,9 +366,9 @@ class Counting(LiveLine):
         self.what = what
         self._start = self._last = time.monotonic()
 
-    def __call__(self, source: TextSource, count: int) -> None:
+    def __call__(self, source: TextSource | None, count: int) -> None:
         """Show one step."""
-        now, fraction = time.monotonic(), source.fraction
+        now, fraction = time.monotonic(), None if source is None else source.fraction
         share = "" if fraction is None else f"{100 * fraction:5.1f} %  "
         line = f"{now - self._start:8.2f} s  {share}{count:,} {self.what}"
         if not self.update(line) and now - self._last >= SECONDS_BETWEEN_LINES:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metricdp.data import read_rows
+from metricdp.data import read_column, read_rows
 from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.readers.files import is_there
 from metricdp.errors import InputError
 from metricdp.mechanism.promise import epsilon_for
 from metricdp.problem import Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from metricdp.data import Records
 
 EtaOption = Annotated[
     str | None,
@@ -33,7 +41,10 @@ OutputsOption = Annotated[
 ]
 MetricOption = Annotated[
     str | None,
-    typer.Option(help="haversine | euclidean | manhattan | street; by default haversine for places, else euclidean."),
+    typer.Option(
+        help="haversine | street | euclidean | manhattan | angular | cosine | mahalanobis; by default haversine for "
+        "places, else euclidean."
+    ),
 ]
 
 ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
@@ -42,8 +53,11 @@ ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
 def problem_of_data(source: str, described: dict[str, Any], *, seed: int) -> Problem:
     """Return the problem of DATA and of the options that are given, without a loss of its own."""
     seed = whole_seed(seed)
-    records = chosen(named(source, seed=seed), described["--records"], seed=seed, option="--records")
+    everybody = named(source, seed=seed)
+    records = chosen(everybody, described["--records"], seed=seed, option="--records")
     budget = described["--epsilon"]
+    if isinstance(budget, str):
+        budget = given_budget(budget, source, everybody, records)
     return Problem(
         records,
         epsilon=ANY_BUDGET if budget is None else budget,
@@ -74,9 +88,14 @@ def eta_of(given: str | None, source: str) -> float | str:
 
 
 def epsilon_of(
-    epsilon: float | None, within: str | None, factor: float | None, reports: str | None, *, metric: str
-) -> float:
-    """Return the budget of one report, as a number or from what is promised."""
+    epsilon: float | NDArray[np.float64] | None,
+    within: str | None,
+    factor: float | None,
+    reports: str | None,
+    *,
+    metric: str,
+) -> float | NDArray[np.float64]:
+    """Return the budget of one report, as it is given or from what is promised."""
     if epsilon is not None:
         given = [n for n, v in {"--within": within, "--factor": factor, "--reports": reports}.items() if v is not None]
         if given:
@@ -85,6 +104,37 @@ def epsilon_of(
     if within is None or factor is None:
         raise InputError("give --epsilon, or --within and --factor, such as --within 200m --factor 4")
     return epsilon_for(within, factor, reports=1 if reports is None else reports, metric=metric)
+
+
+def one_epsilon(
+    text: str | None, within: str | None, factor: float | None, reports: str | None, *, metric: str
+) -> float:
+    """Return the one budget of all points, as it is given or from what is promised."""
+    try:
+        budget = None if text is None else float(text)
+    except ValueError:
+        raise InputError(
+            f"--epsilon must be a number for a region, got {text!r:.80}: its points have one budget"
+        ) from None
+    return float(epsilon_of(budget, within, factor, reports, metric=metric))
+
+
+def given_budget(
+    text: str | None, source: str, everybody: Records, some: Records, *, memory_limit: float | None = None
+) -> float | NDArray[np.float64] | None:
+    """Return the number that ``--epsilon`` gives, or the column of DATA that it names, for the records in ``some``."""
+    if text is None:
+        return None
+    with suppress(ValueError):
+        return float(text)
+    if not is_there(source):
+        raise InputError(
+            f"--epsilon must be a number, got {text!r:.80}: give a budget such as 10, or the name of a column of a "
+            "file of records"
+        )
+    column = read_column(source, text, memory_limit=memory_limit)
+    row_of = {name: row for row, name in enumerate(everybody.ids)}
+    return column[[row_of[name] for name in some.ids]]
 
 
 def outputs_of(choice: str | None) -> Any:

@@ -10,6 +10,8 @@ import typer
 from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.data.named import named
+from metricdp.data.readers.files import format_of, is_there
+from metricdp.data.readers.layers import read_layers
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
 from metricdp.evaluate.compare import BASELINES, QUICK_BASELINES, check_names
@@ -19,6 +21,8 @@ from metricdp.mechanism.mechanism import Mechanism
 from metricdp.report.convergence import read_trace
 from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 from metricdp.report.tables import print_line
+
+GEOJSON = (".geojson", ".json")
 
 
 @app.command("report")
@@ -31,8 +35,13 @@ def report(
         Path | None, typer.Option(help="The log that solve --trace wrote, to show how the bounds closed in.")
     ] = None,
     background: Annotated[
-        str | None,
-        typer.Option("--map", metavar="DATA", help="Draw the streets of DATA: road:gothenburg, GraphML, OSM PBF, CSV."),
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="DATA",
+            help="Draw the streets of DATA (road:gothenburg, GraphML, OSM PBF, CSV), or the water, parks, streets and "
+            "names of a GeoJSON file; may be given again.",
+        ),
     ] = None,
     streets: Annotated[
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of the --map DATA.")
@@ -44,13 +53,20 @@ def report(
 ) -> None:
     """Write one HTML page that shows what a mechanism does, with both certificates; it works offline."""
     page = _page_of(file) if output is None else output
-    check_targets({"--output": page}, {"FILE.mdp": file, "--trace": trace, "--map": background, "--streets": streets})
-    if streets is not None and background is None:
+    maps = background or []
+    layer_files = [name for name in maps if is_there(name) and format_of(name) in GEOJSON]
+    networks = [name for name in maps if name not in layer_files]
+    sources = {"FILE.mdp": file, "--trace": trace, "--streets": streets}
+    check_targets({"--output": page}, {**sources, **{f"--map {name}": name for name in maps}})
+    if len(networks) > 1:
+        raise InputError(f"--map names streets twice, {networks[0]} and {networks[1]}: give one of them")
+    if streets is not None and not networks:
         raise InputError(f"--streets {streets} goes with --map DATA: name the places that the streets join")
     names = [] if against == "none" else [name.strip() for name in against.split(",")]
-    check_names(names)
+    check_names(names, is_built=True)
     log = [] if trace is None else read_trace(trace)
-    network = None if background is None else _streets(background, streets)
+    network = _streets(networks[0], streets) if networks else None
+    layers = [feature for name in layer_files for feature in read_layers(name)]
     found = _rebuilt(file)
     n_bytes = write_explorer(
         page,
@@ -60,6 +76,7 @@ def report(
         compared=compared_with(found.problem, names) if isinstance(found, Rebuilt) else (),
         trace=log,
         streets=network,
+        layers=layers,
         file=SourceFile.of(file),
     )
     warnings = warn_of_people((found.mechanism if isinstance(found, Rebuilt) else found).records)
@@ -83,7 +100,9 @@ def _rebuilt(file: Path) -> Rebuilt | Mechanism:
 def _streets(background: str, streets: str | None) -> StreetNetwork:
     network = named(background, streets=streets).streets
     if network is None:
-        raise InputError(f"--map {background} has no streets: name a GraphML or OSM PBF file, or add --streets CSV")
+        raise InputError(
+            f"--map {background} has no streets: name a GraphML, OSM PBF or GeoJSON file, or add --streets CSV"
+        )
     return network
 
 

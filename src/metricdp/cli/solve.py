@@ -19,13 +19,16 @@ from metricdp.cli.problems import (
     WithinOption,
     epsilon_of,
     eta_of,
+    given_budget,
+    one_epsilon,
     outputs_of,
     whole_seed,
 )
+from metricdp.cli.regions import refuse_options, solve_region
 from metricdp.data import read_matrix
 from metricdp.data.named import chosen, file_named, named
 from metricdp.data.people import column_names
-from metricdp.data.writing import write_whole
+from metricdp.data.writing import is_packed, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.guidance import guidance
 from metricdp.mechanism.files import save
@@ -36,14 +39,22 @@ from metricdp.report.tables import ProgressLine, print_line, print_result
 from metricdp.solve import METHODS, BendersOptions, Cluster, DirectOptions, LocalOptions, Result, Status, solve
 from metricdp.solve.lp import ALGORITHMS
 
+DEFAULT_GAP = 0.01
+
 
 @app.command("solve")
 def solve_command(
     source: Annotated[
-        str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file | region:S,W,N,E."
+        ),
     ],
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget per unit of distance (per km for places).")
+        str | None,
+        typer.Option(
+            help="Privacy budget per unit of distance (per km for places), or DATA's column of each record's."
+        ),
     ] = None,
     within: WithinOption = None,
     factor: FactorOption = None,
@@ -54,6 +65,12 @@ def solve_command(
     outputs: OutputsOption = None,
     loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
     prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
+    destination_prior: Annotated[
+        Path | None,
+        typer.Option(
+            help="For the loss travel: a file with one weight per chosen record, how likely it is to go there."
+        ),
+    ] = None,
     metric: MetricOption = None,
     streets: Annotated[
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
@@ -70,7 +87,10 @@ def solve_command(
     preset: Annotated[
         str | None, typer.Option(help="For benders: best (the default) | textbook (the paper's plain form).")
     ] = None,
-    gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 0.01,
+    spacing: Annotated[
+        float | None, typer.Option(help="For regions: km between the nodes of the lattice; 0.25 / epsilon by default.")
+    ] = None,
+    gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = DEFAULT_GAP,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
     ] = None,
@@ -91,6 +111,9 @@ def solve_command(
         bool, typer.Option("--all-rows", help="For direct: pass all mDP rows to the LP solver at once.")
     ] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show what the solver does, not only how far it is.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the best mechanism for DATA, certify it, and write it to a file."""
@@ -102,10 +125,39 @@ def solve_command(
             "--outputs": outputs,
             "--loss": loss,
             "--prior": prior,
+            "--destination-prior": destination_prior,
             "--streets": streets,
         },
     )
     seed = whole_seed(seed)
+    if output is not None and is_packed(output):
+        raise InputError(
+            f"{output} is named like a packed file: leave .gz out, and pack it with metricdp export --compress"
+        )
+    if source.startswith("region:"):
+        given = {
+            "eta": eta, "records": records, "destination_prior": destination_prior, "metric": metric,
+            "streets": streets, "partition": partition, "blocks": blocks, "regions": regions, "preset": preset,
+            "memory_limit": memory_limit, "threads": threads, "cluster": cluster, "tls_ca": tls_ca,
+            "tls_cert": tls_cert, "tls_key": tls_key, "checkpoint": checkpoint, "lp": lp, "resume": resume or None,
+            "all_rows": all_rows or None, "seed": seed or None, "method": None if method == "auto" else method,
+            "loss": None if loss == "distance" else loss, "gap": None if gap == DEFAULT_GAP else gap,
+        }  # fmt: skip
+        refuse_options(given, dict.fromkeys(given))
+        solve_region(
+            source,
+            one_epsilon(epsilon, within, factor, reports, metric="haversine"),
+            spacing=spacing,
+            outputs=outputs,
+            prior=prior,
+            target=output,
+            time_limit=time_limit,
+            trace=trace,
+            as_json=as_json,
+        )
+        return
+    if spacing is not None:
+        raise InputError("--spacing is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
     options = _method_options(
         method,
         benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
@@ -117,18 +169,20 @@ def solve_command(
     chosen_records = chosen(all_records, records, seed=seed, option="--records")
     if prior is not None:
         chosen_records = chosen_records.with_prior(_weights(prior, chosen_records.n))
+    budget = given_budget(epsilon, source, all_records, chosen_records, memory_limit=memory_limit)
     problem = Problem(
         chosen_records,
-        epsilon=epsilon_of(epsilon, within, factor, reports, metric=as_metric(metric, chosen_records).name),
+        epsilon=epsilon_of(budget, within, factor, reports, metric=as_metric(metric, chosen_records).name),
         eta=eta_of(eta, source),
         outputs=outputs_of(outputs),
         loss=_loss(loss),
+        destination_prior=None if destination_prior is None else read_matrix(destination_prior).ravel(),
         metric=metric,
         seed=seed,
         memory_limit=memory_limit,
     )
     warnings = warn_of_people(all_records, columns=column_names(source))
-    with ProgressLine(err, "solving") as progress:
+    with ProgressLine(err, "solving", is_verbose=verbose) as progress:
         result = solve(
             problem,
             method=method,
@@ -144,12 +198,17 @@ def solve_command(
     if output is not None:
         save(result.mechanism, output)
     if trace is not None:
-        write_whole(trace, (result.trace.json_lines() + "\n").encode())
+        write_whole(trace, (result.trace.json_lines() + "\n").encode(), may_pack=True)
+    _answer(result, output, gap=gap, warnings=warnings, as_json=as_json)
+
+
+def _answer(result: Result, output: Path | None, *, gap: float, warnings: list[str], as_json: bool) -> None:
+    """Print the result; exit with 1 if the gap was not reached."""
     if as_json:
         print_json({**solve_fields(result, output), "warnings": warnings})
     else:
         print_result(out, result)
-        advice = guidance(problem, result.mechanism)
+        advice = guidance(result.problem, result.mechanism)
         if advice is not None:
             print_line(out, advice)
         if output is not None:
@@ -177,6 +236,7 @@ def solve_fields(result: Result, output: Path | None) -> dict[str, Any]:
         "pairs": problem.graph.n_pairs,
         "components": problem.graph.n_components,
         "epsilon": problem.epsilon,
+        "smallest_epsilon": problem.at_smallest_epsilon.epsilon,
         "eta": problem.eta,
         "lower_bound": result.lower_bound,
         "loss": result.loss,

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, FileArgument, JsonOption, app, err, out, print_json
+from metricdp.cli.regions import verify_region
 from metricdp.errors import CertificationError
 from metricdp.mechanism.certify import TOTAL_BITS
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.plane_files import is_plane_file
 from metricdp.report.tables import print_certificate, print_line
 
 
@@ -25,6 +27,9 @@ def verify(
 ) -> None:
     """Check a mechanism file exactly; exit 0 only if it is as private as it claims and protects any records."""
     try:
+        if is_plane_file(file):
+            verify_region(file, require, as_json=as_json)
+            return
         mechanism = load(file, require=require)
     except CertificationError as error:
         if as_json:
@@ -67,6 +72,7 @@ def _verify_fields(mechanism: Mechanism) -> dict[str, Any]:
         "pairs": check.n_pairs,
         "components": certificate.n_components,
         "epsilon": check.epsilon,
+        "smallest_epsilon": float(promise.budgets.min()),
         "eta": certificate.eta,
         "tightest_epsilon": None if _protects_nothing(mechanism) else check.tightest_epsilon,
         "worst_pair": None if worst is None else [ids[worst.i], ids[worst.j]],

@@ -5,6 +5,7 @@ from metricdp.data.grid import grid
 from metricdp.data.people import publication_warning
 from metricdp.data.readers import (
     as_records,
+    read_column,
     read_csv,
     read_geojson,
     read_graphml,
@@ -16,6 +17,7 @@ from metricdp.data.readers import (
     read_word_vectors,
 )
 from metricdp.data.records import Records
+from metricdp.data.region import Region, region, region_around
 from metricdp.data.road import road
 from metricdp.data.streets import StreetNetwork
 from metricdp.data.words import WORDS_ETA, words
@@ -23,11 +25,13 @@ from metricdp.data.words import WORDS_ETA, words
 __all__ = [
     "WORDS_ETA",
     "Records",
+    "Region",
     "StreetNetwork",
     "as_records",
     "gaussian",
     "grid",
     "publication_warning",
+    "read_column",
     "read_csv",
     "read_geojson",
     "read_graphml",
@@ -37,6 +41,8 @@ __all__ = [
     "read_rows",
     "read_streets",
     "read_word_vectors",
+    "region",
+    "region_around",
     "road",
     "words",
 ]

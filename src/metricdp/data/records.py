@@ -100,6 +100,11 @@ class Records(FrozenArrays):
         streets = f", {self.streets.n_edges} streets" if self.streets is not None else ""
         return f"Records({self.name!r}: {self.n} {self.kind}, {self.dimension} dimensions{streets})"
 
+    def _repr_html_(self) -> str:
+        from metricdp.report.notebook import records_html  # noqa: PLC0415
+
+        return records_html(self)
+
     def __len__(self) -> int:
         return self.n
 

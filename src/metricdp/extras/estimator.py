@@ -198,6 +198,11 @@ class MetricPrivacy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         distinct, counts = np.unique(points, axis=0, return_counts=True)
         kind = self.kind or kind_measured_by(self.metric) or array_kind(distinct)
         records = Records(distinct, prior=counts, kind=kind)
+        if np.ndim(self.epsilon):
+            raise InputError(
+                "epsilon must be one number here, since equal rows become one record: for epsilons of the records' own "
+                "solve a Problem, and give its mechanism"
+            )
         problem = Problem(
             records,
             epsilon=self.epsilon,

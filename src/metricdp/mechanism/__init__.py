@@ -5,6 +5,9 @@ from metricdp.mechanism.certificate import Certificate, Optimality
 from metricdp.mechanism.certify import PrivacyCheck, check_privacy
 from metricdp.mechanism.files import load, save
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.plane import PlaneCertificate, PlaneGuarantee, PlaneMechanism
+from metricdp.mechanism.plane_certify import PlaneCheck, check_plane
+from metricdp.mechanism.plane_files import is_plane_file, load_plane
 from metricdp.mechanism.promise import Promise, epsilon_for
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import RandomnessError
@@ -15,15 +18,22 @@ __all__ = [
     "Certificate",
     "Mechanism",
     "Optimality",
+    "PlaneCertificate",
+    "PlaneCheck",
+    "PlaneGuarantee",
+    "PlaneMechanism",
     "PrivacyCheck",
     "Promise",
     "RandomnessError",
     "SnappedReports",
     "SparseTable",
+    "check_plane",
     "check_privacy",
     "epsilon_for",
     "exponential",
+    "is_plane_file",
     "load",
+    "load_plane",
     "repair",
     "save",
 ]

@@ -35,7 +35,8 @@ def exponential_matrix(problem: Problem) -> NDArray[np.float64]:
 
 
 def exponential(problem: Problem) -> Mechanism:
-    """Return the exponential mechanism of the paper, certified."""
+    """Return the exponential mechanism of the paper, certified; at the smallest epsilon if records have their own."""
+    problem = problem.at_smallest_epsilon
     return Mechanism.from_matrix(problem, exponential_matrix(problem), solver="exponential")
 
 
@@ -71,8 +72,10 @@ def tightest_budget(logarithms: NDArray[np.float64], graph: MdpGraph) -> float:
 def certified_as_it_is(problem: Problem, logarithms: NDArray[np.float64], *, solver: str) -> Mechanism:
     """Certify a formula's mechanism at the problem's budget if it satisfies that, or else at the least budget it does.
 
-    A repair at too small a budget would turn it into another mechanism: here it is only rounded.
+    A repair at too small a budget would turn it into another mechanism: here it is only rounded. Where records have
+    epsilons of their own, the smallest one is the problem's budget.
     """
+    problem = problem.at_smallest_epsilon
     tightest = tightest_budget(logarithms, problem.graph)
     if not math.isfinite(tightest):
         raise InputError(
@@ -92,6 +95,7 @@ def planar_laplace(problem: Problem) -> Mechanism:
     that truncation divides by. It is certified at the least budget that it satisfies, which is mostly above epsilon.
     (Drawing on the whole plane and moving to the nearest output would satisfy epsilon; this is not that.)
     """
+    problem = problem.at_smallest_epsilon
     distances = distance_loss(problem.records, problem.outputs, problem.metric)
     return certified_as_it_is(problem, decay_logarithms(distances, problem.epsilon), solver="planar Laplace")
 

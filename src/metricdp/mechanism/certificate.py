@@ -68,18 +68,25 @@ class Certificate:
         check, scope = self.privacy, self.guarantee.lines()
         if check.n_pairs == 0:
             return [*scope, *self._optimal()]
+        every = "" if self.guarantee.epsilons is None else " for every pair"
         proof = [
             (
                 f"Private: every one of {check.n_pairs:,} neighbour pairs within {with_unit(self.eta, self.metric)} "
-                f"({self.metric}), {check.n_outputs} outputs, both ways, satisfies epsilon = "
-                f"{per_unit(check.epsilon, self.metric)} exactly "
+                f"({self.metric}), {check.n_outputs} outputs, both ways, satisfies {self._budget()} exactly "
                 f"({check.n_decided_exactly:,} of {check.n_compared:,} comparisons needed integers)."
             ),
-            f"Tightest epsilon that holds: {per_unit(check.tightest_epsilon, self.metric, digits='.9g')}.",
+            f"Tightest epsilon that holds{every}: {per_unit(check.tightest_epsilon, self.metric, digits='.9g')}.",
         ]
         unprotected = [line for line in scope if line.startswith(NOT_PROTECTED)]
         rest = [line for line in scope if not line.startswith(NOT_PROTECTED)]
         return [*unprotected, *proof, *rest, *self._optimal()]
+
+    def _budget(self) -> str:
+        epsilons = self.guarantee.epsilons
+        if epsilons is None:
+            return f"epsilon = {per_unit(self.privacy.epsilon, self.metric)}"
+        words = per_unit(self.privacy.epsilon, self.metric, own=epsilons)
+        return f"the smaller of its two records' own epsilons ({words})"
 
     def _optimal(self) -> list[str]:
         best = self.optimality

@@ -2,10 +2,10 @@
 
 A table of integers n_ik whose rows sum to T = 2^63 stands for the probabilities n_ik / T. It satisfies epsilon-mDP on
 the given pairs when ``n_ik <= exp(epsilon d_ij) n_jk`` for all of them, with epsilon and d_ij the exact values of
-their binary doubles. The check compares ``n_ik 2^96 <= E n_jk`` with E a whole number at most
-``exp(epsilon d_ij) 2^96``, so a pass is a proof. A float comparison with a guard far wider than its rounding errors
-clears the easy entries; integers decide all others, many at a time, so that the work is a fixed amount per entry. This
-file trusts no solver and no repair, and imports neither.
+their binary doubles; where records have epsilons of their own, the smaller of the two counts. The check compares
+``n_ik 2^96 <= E n_jk`` with E a whole number at most ``exp(epsilon d_ij) 2^96``, so a pass is a proof. A float
+comparison with a guard far wider than its rounding errors clears the easy entries; integers decide all others, many at
+a time, so that the work is a fixed amount per entry. This file trusts no solver and no repair, and imports neither.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ from metricdp.mechanism.exact import (
     wrong_sum,
 )
 from metricdp.mechanism.sparse import SparseTable
+from metricdp.metric.budgets import pair_budgets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from metricdp.metric.budgets import Budget
 
 __all__ = [
     "ENCLOSURE_BITS",
@@ -69,7 +72,7 @@ def check_privacy(
     table: NDArray[np.uint64] | SparseTable,
     pairs: NDArray[np.int32],
     distances: NDArray[np.float64],
-    epsilon: float,
+    epsilon: Budget,
 ) -> PrivacyCheck:
     """Check that ``table`` satisfies epsilon-mDP on ``pairs`` exactly.
 
@@ -80,12 +83,14 @@ def check_privacy(
     pairs, distances
         The neighbour pairs, shape (P, 2), and their distances, shape (P,).
     epsilon
-        The budget per unit of distance, as its exact binary value.
+        The budget per unit of distance, as its exact binary value; or one for each record, shape (N,), of which the
+        smaller one counts between two records.
     """
     if isinstance(table, SparseTable):
         return check_sparse_privacy(table, pairs, distances, epsilon)
     begin = time.perf_counter()
     n, K = table.shape
+    budgets = pair_budgets(epsilon, pairs)
     fault = row_sum_fault(table)
     rates = np.full(len(pairs), np.inf)  # the privacy loss of each pair per unit of distance, in floats
     decisions: list[_Decision] = []
@@ -96,8 +101,8 @@ def check_privacy(
 
         def decide(start: int) -> _Decision:
             part = slice(start, start + block)
-            unsure = start + _filter_block(as_float, pairs[part], distances[part], epsilon, rates[part])
-            return _decide_exactly(table, pairs[unsure], distances[unsure], epsilon)
+            unsure = start + _filter_block(as_float, pairs[part], distances[part], budgets[part], rates[part])
+            return _decide_exactly(table, pairs[unsure], distances[unsure], budgets[unsure])
 
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             decisions = list(pool.map(decide, range(0, len(pairs), block)))
@@ -105,14 +110,14 @@ def check_privacy(
     if broken is not None:
         x, y = (int(table[record, broken.output]) for record in (broken.i, broken.j))
         fault = broken_pair(broken, x, y, epsilon)
-    n_exact = sum(one.n_decided for one in decisions)
+    n_exact, largest = sum(one.n_decided for one in decisions), float(np.max(epsilon))
     tightest, worst = (0.0, None) if tells_nothing else _worst(table, pairs, distances, rates)
     if not fault:
-        tightest = min(tightest, epsilon)  # it has just been proved to hold at epsilon
+        tightest = min(tightest, largest)  # it has just been proved to hold at epsilon
     n_entries = 2 * len(pairs) * K
     return PrivacyCheck(
         certified=not fault,
-        epsilon=epsilon,
+        epsilon=largest,
         n_records=n,
         n_outputs=K,
         n_pairs=len(pairs),
@@ -129,7 +134,7 @@ def _filter_block(
     table: NDArray[np.float64],
     pairs: NDArray[np.int32],
     distances: NDArray[np.float64],
-    epsilon: float,
+    budgets: NDArray[np.float64],
     rates: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Return the pairs of a block that the float test cannot clear, and write each pair's loss per distance."""
@@ -137,7 +142,7 @@ def _filter_block(
         quotient = table[pairs[:, 0]] / table[pairs[:, 1]]  # 0/0 is NaN and is ignored: no probability, no loss
         largest = np.maximum(np.fmax.reduce(quotient, axis=1), 1.0 / np.fmin.reduce(quotient, axis=1))
         rates[:] = (np.log(largest) + FLOAT_GUARD) / distances
-        cleared = np.isfinite(largest) & (largest * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances))
+        cleared = np.isfinite(largest) & (largest * (1.0 + FLOAT_GUARD) <= np.exp(budgets * distances))
     # two records at distance 0 have no loss when their rows are equal, and an infinite one otherwise
     rates[distances == 0] = np.where(largest[distances == 0] == 1.0, 0.0, np.inf)
     return np.flatnonzero(~cleared)
@@ -152,7 +157,7 @@ class _Decision:
 
 
 def _decide_exactly(
-    table: NDArray[np.uint64], pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
+    table: NDArray[np.uint64], pairs: NDArray[np.int32], distances: NDArray[np.float64], budgets: NDArray[np.float64]
 ) -> _Decision:
     """Decide pairs of rows in both directions by integers, wherever floats are not conclusive."""
     doubts = []
@@ -161,12 +166,12 @@ def _decide_exactly(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotient = x / y
             # infinite where y is zero, and then never conclusive: the bound may be infinite as well
-            sure = np.isfinite(quotient) & (quotient * (1.0 + FLOAT_GUARD) <= np.exp(epsilon * distances)[:, None])
+            sure = np.isfinite(quotient) & (quotient * (1.0 + FLOAT_GUARD) <= np.exp(budgets * distances)[:, None])
         # a weight that is not above the other's needs no proof: the factor is at least 1
         p, k = np.nonzero((x > y) & ~sure)
         doubts.append((x[p, k], y[p, k], p, i[p], j[p], k))
     x, y, p, i, j, k = (np.concatenate(both) for both in zip(*doubts, strict=True))
-    outside = np.flatnonzero(exceeds(x, y, enclosures_of(epsilon, distances, p)))
+    outside = np.flatnonzero(exceeds(x, y, enclosures_of(budgets, distances, p)))
     if not outside.size:
         return _Decision(len(p), None)
     first = int(outside[0])

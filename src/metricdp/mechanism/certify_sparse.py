@@ -32,9 +32,12 @@ from metricdp.mechanism.exact import (
     wrong_sum,
 )
 from metricdp.mechanism.sparse import SparseTable
+from metricdp.metric.budgets import pair_budgets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from metricdp.metric.budgets import Budget
 
 PAIRS_AT_ONCE = 4_096  # of a block: some millions of comparisons for a city
 DOUBTS_AT_ONCE = 16_384  # comparisons that wait for whole numbers, for each thread; more if one pair may have more
@@ -83,7 +86,7 @@ class _Block:
 
 
 def check_sparse_privacy(
-    table: SparseTable, pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
+    table: SparseTable, pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: Budget
 ) -> PrivacyCheck:
     """Check that a sparse ``table`` satisfies epsilon-mDP on ``pairs`` exactly; return what was found.
 
@@ -96,23 +99,23 @@ def check_sparse_privacy(
     if len(pairs) != len(distances) or (len(pairs) and (pairs.min() < 0 or pairs.max() >= n)):
         raise InputError(f"pairs must be of the table's {n} rows, with one distance for each")
     fault = _sum_fault(table)
-    blocks = [] if fault else _checked_blocks(table, pairs, distances, epsilon)
+    blocks = [] if fault else _checked_blocks(table, pairs, distances, pair_budgets(epsilon, pairs))
     broken = next((one.broken for one in blocks if one.broken is not None), None)
     if broken is not None:
         x, y = (int(v) for v in table.block([broken.i, broken.j], broken.output)[:, 0])
         fault = broken_pair(broken, x, y, epsilon)
     largest = max(blocks, key=lambda one: one.rate, default=None)  # the first of equal ones
-    tightest, worst = 0.0, None
+    tightest, worst, most = 0.0, None, float(np.max(epsilon))
     if largest is None and len(pairs):  # not even compared: a sum is wrong
         tightest = math.inf
     elif largest is not None and largest.rate > 0:
         tightest, worst = math.nextafter(largest.rate, math.inf), largest.worst
     if not fault:
-        tightest = min(tightest, epsilon)  # it has just been proved to hold at epsilon
+        tightest = min(tightest, most)  # it has just been proved to hold at epsilon
     n_exact = sum(one.n_decided for one in blocks)
     return PrivacyCheck(
         certified=not fault,
-        epsilon=epsilon,
+        epsilon=most,
         n_records=n,
         n_outputs=K,
         n_pairs=len(pairs),
@@ -134,7 +137,7 @@ def _sum_fault(table: SparseTable) -> str:
 
 
 def _checked_blocks(
-    table: SparseTable, pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float
+    table: SparseTable, pairs: NDArray[np.int32], distances: NDArray[np.float64], budgets: NDArray[np.float64]
 ) -> list[_Block]:
     """Check all pairs, a block at a time, several blocks in parallel; return the blocks in their order."""
     n_shared = int((table.background > 0).sum())
@@ -143,7 +146,7 @@ def _checked_blocks(
 
     def check(start: int) -> _Block:
         part = slice(start, start + PAIRS_AT_ONCE)
-        return _check_block(lists, pairs[part], distances[part], epsilon, n_doubts)
+        return _check_block(lists, pairs[part], distances[part], budgets[part], n_doubts)
 
     starts = range(0, len(pairs), PAIRS_AT_ONCE)
     if len(starts) <= 1:  # starting threads takes longer
@@ -153,13 +156,13 @@ def _checked_blocks(
 
 
 def _check_block(
-    lists: _Lists, pairs: NDArray[np.int32], distances: NDArray[np.float64], epsilon: float, n_doubts: int
+    lists: _Lists, pairs: NDArray[np.int32], distances: NDArray[np.float64], budgets: NDArray[np.float64], n_doubts: int
 ) -> _Block:
     """Check one block of pairs; whole numbers decide each time that the doubts might no longer fit."""
     n = len(pairs)
     losses = _Losses(np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=bool), np.empty(n, dtype=bool))
     with np.errstate(over="ignore"):
-        factors = np.exp(epsilon * distances)
+        factors = np.exp(budgets * distances)
     weights, places = np.empty((2, n_doubts), dtype=np.uint64), np.empty((2, n_doubts), dtype=np.int64)
     doubts = _Doubts(weights[0], weights[1], places[0], places[1], np.empty(n_doubts, dtype=bool))
     begin = n_compared = n_decided = 0
@@ -168,13 +171,14 @@ def _check_block(
         begin, found, compared = _merge(lists, pairs, factors, begin, doubts, losses)
         n_compared, n_decided = n_compared + compared, n_decided + found
         place = doubts.place[:found]
-        factor = enclosures_of(epsilon, distances, place)
+        factor = enclosures_of(budgets, distances, place)
         outside = np.flatnonzero(exceeds(doubts.larger[:found], doubts.smaller[:found], factor))
         if outside.size and broken is None:
             m = int(outside[0])
             is_turned = bool(doubts.is_second[m])
             broken = _named(lists, pairs, distances, int(place[m]), int(doubts.output[m]), is_second=is_turned)
-    with np.errstate(divide="ignore"):  # at distance 0 the loss is infinite, unless all weights are equal
+    # at distance 0, or nearly, the loss is infinite, unless all weights are equal
+    with np.errstate(divide="ignore", over="ignore"):
         rates = (np.log(losses.quotient) + FLOAT_GUARD) / distances
     rates[losses.is_equal] = 0.0
     p = int(np.argmax(rates))

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.metric.budgets import pair_budgets
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from metricdp.metric.budgets import Budget
 
 TOTAL_BITS = 63
 TOTAL = 1 << TOTAL_BITS
@@ -40,7 +44,8 @@ class Worst:
 class PrivacyCheck:
     """The result of the exact check.
 
-    ``tightest_epsilon`` is the smallest budget at which the table would pass, rounded up (0 without any pair or if all
+    ``epsilon`` is the largest one where records have epsilons of their own. ``tightest_epsilon`` is the smallest budget
+    for all pairs at which the table would pass, rounded up (0 without any pair or if all
     rows are equal, infinite if a probability of zero stands beside a positive one or a row has a wrong sum). ``fault``
     says in words why a table did not pass.
     """
@@ -68,11 +73,12 @@ def wrong_sum(row: int, total: int, n_such: int) -> str:
     return f"row {row} sums to {total}, not to 2^63 = {TOTAL} ({n_such} such rows)"
 
 
-def broken_pair(worst: Worst, x: int, y: int, epsilon: float) -> str:
+def broken_pair(worst: Worst, x: int, y: int, epsilon: Budget) -> str:
     """Return the fault of a pair of records whose weights ``x`` and ``y`` of an output are too far apart."""
+    (budget,) = pair_budgets(epsilon, np.array([[worst.i, worst.j]])).tolist()
     return (
         f"records {worst.i} and {worst.j} at distance {worst.distance!r}: output {worst.output} has weight {x} for one "
-        f"and {y} for the other, a factor above exp({epsilon!r} * {worst.distance!r})"
+        f"and {y} for the other, a factor above exp({budget!r} * {worst.distance!r})"
     )
 
 
@@ -93,16 +99,21 @@ def exp_enclosure(epsilon: float, distance: float) -> int:
     return max(int(scaled.to_integral_value(decimal.ROUND_FLOOR)), 1 << ENCLOSURE_BITS)  # exp is never below 1 here
 
 
-def enclosures_of(epsilon: float, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160."""
+def enclosures_of(epsilon: Budget, distances: NDArray[np.float64], p: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return E of the pairs ``p`` in limbs of 32 bits, the lowest first, shape (5, len(p)): E is below 2^160.
+
+    ``epsilon`` is that of all pairs, or one for each of them.
+    """
     limbs = np.empty((ENCLOSURE_LIMBS, len(distances)), dtype=np.uint64)
     needed = np.zeros(len(distances), dtype=bool)
     needed[p] = True
-    values, place = np.unique(distances[needed], return_inverse=True)
+    factors = np.empty(len(distances), dtype=np.complex128)  # both factors side by side, so that they sort as one
+    factors.real, factors.imag = epsilon, distances
+    values, place = np.unique(factors[needed], return_inverse=True)
     digits = np.empty((ENCLOSURE_LIMBS, len(values)), dtype=np.uint64)
-    for column, distance in enumerate(values.tolist()):
-        is_enough = epsilon * distance > TRIVIAL_EXPONENT
-        enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(epsilon, distance)
+    for column, value in enumerate(values.tolist()):
+        is_enough = value.real * value.imag > TRIVIAL_EXPONENT
+        enclosure = TOTAL << ENCLOSURE_BITS if is_enough else exp_enclosure(value.real, value.imag)
         digits[:, column] = [enclosure >> (32 * limb) & 0xFFFFFFFF for limb in range(ENCLOSURE_LIMBS)]
     limbs[:, needed] = digits[:, place]
     return limbs[:, p]

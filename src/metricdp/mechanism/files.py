@@ -1,6 +1,7 @@
 """Mechanism files (``.mdp``): safetensors, no code inside, certified again when they are loaded.
 
-A dense table is written as ``metricdp-1``, a sparse one as ``metricdp-2``; docs/file-format.md is the norm for both.
+A dense table is written as ``metricdp-1``, a sparse one as ``metricdp-2``, with ``+epsilons`` after it where
+records have epsilons of their own; docs/file-format.md is the norm for both.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from metricdp.data.records import Records
 from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.container import read_header, short, write
-from metricdp.mechanism.layout import DENSE, SPARSE, checked_tensors, layout_of
+from metricdp.mechanism.layout import DENSE, OWN_BUDGETS, SPARSE, checked_tensors, layout_of
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.mechanism.scope import can_be_recomputed, rounded_down
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.mechanism.stored_losses import dense_losses, read_losses, sparse_losses
-from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.directions import coordinate_metric
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.remade import can_be_remade, remade
 from metricdp.metric.rounding import CHECKED_MARGIN, STORED_MARGIN
@@ -85,6 +86,9 @@ def save(
         metadata["format"] = DENSE
         tensors |= {"table": mechanism.table, "pairs": mechanism.graph.pairs, "distances": mechanism.graph.distances}
         more, words = dense_losses(own, loss_name)
+    if mechanism.epsilons is not None:
+        metadata["format"] += OWN_BUDGETS
+        tensors["epsilons"] = mechanism.epsilons
     write(target, tensors | more, metadata | words)
 
 
@@ -96,7 +100,7 @@ def _add_sparse(mechanism: Mechanism, table: SparseTable, tensors: dict[str, NDA
         del tensors["outputs"]
     most = WRITTEN_PAIRS_PER_ENTRY * (records.n + table.n_stored)
     is_left_out = can_be_recomputed(mechanism.metric) and can_be_remade(
-        records, mechanism.eta, CoordinateMetric(mechanism.metric), mechanism.graph, most=most
+        records, mechanism.eta, coordinate_metric(mechanism.metric), mechanism.graph, most=most
     )
     if not is_left_out:
         tensors |= {"pairs": mechanism.graph.pairs, "distances": mechanism.graph.distances}
@@ -151,6 +155,7 @@ def _load(source: Path) -> Mechanism:
         "records": records,
         "outputs": outputs,
         "epsilon": epsilon,
+        "epsilons": tensors.get("epsilons"),
         "eta": eta,
         "metric": metadata["metric"],
         "optimality": optimality,
@@ -170,13 +175,16 @@ def _certified(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> Mech
         table = SparseTable(*(tensors[name] for name in SPARSE_TENSORS))
     records, eta, name = fields["records"], fields["eta"], fields["metric"]
     if "pairs" in tensors:
-        graph = rounded_down(records, MdpGraph(records.n, tensors["pairs"], tensors["distances"]), name)
+        graph = MdpGraph(records.n, tensors["pairs"], tensors["distances"])
+        if eta > 0 and graph.n_pairs and graph.distances.max() > eta:  # also where rounding down would put it right
+            raise CertificationError(f"a neighbour distance {float(graph.distances.max())!r} exceeds eta = {eta!r}")
+        graph = rounded_down(records, graph, name)
         return Mechanism(table=table, graph=graph, **fields)
     if not can_be_recomputed(name):
         raise InputError(
             f"it holds no pairs, and those of the metric {short(repr(name))} do not follow from its records"
         )
-    metric, most = CoordinateMetric(name), READ_PAIRS_PER_ENTRY * (records.n + table.n_stored)
+    metric, most = coordinate_metric(name), READ_PAIRS_PER_ENTRY * (records.n + table.n_stored)
 
     def made(margin: int) -> Mechanism:
         graph = remade(records, eta, metric, margin=margin, most=most)

@@ -15,7 +15,9 @@ from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
 from metricdp.mechanism.points import PointGuarantee
 from metricdp.mechanism.scope import can_be_recomputed
+from metricdp.metric.scaled import scaled_graph
 from metricdp.metric.units import unit_of, with_unit
+from metricdp.problem.budgets import budget_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,14 +33,18 @@ SUM_ROUNDING = 2.0**-52  # relative; the error of one float addition along a pat
 class Guarantee:
     """The promise of a mechanism: ``Pr[report | i] <= exp(epsilon D_ij) Pr[report | j]`` for records i and j.
 
-    D is the length of the shortest path of neighbours. Records that no path joins are not protected from one another,
-    and a record without any neighbour is not protected at all. Nothing is promised between different lists of records.
-    For points that are snapped to their nearest record, see `for_points`.
+    D is the length of the shortest path of neighbours. Where records have epsilons of their own, the smaller one of two
+    neighbours counts for each step of a path, and every record has the promise of its own epsilon against its
+    neighbours; with the largest one for all steps the promise holds as well.
+
+    Records that no path joins are not protected from one another, and a record without any neighbour is not protected
+    at all. Nothing is promised between different lists of records. For points that are snapped to their nearest record,
+    see `for_points`.
 
     Parameters
     ----------
     epsilon
-        The budget per unit of distance.
+        The budget per unit of distance; the largest one where records have their own.
     eta, metric
         Records within ``eta`` of one another in this metric are neighbours.
     records, graph
@@ -50,6 +56,7 @@ class Guarantee:
     metric: str
     records: Records
     graph: MdpGraph
+    epsilons: NDArray[np.float64] | None = None
     _for_points: dict[float, PointGuarantee] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -95,14 +102,25 @@ class Guarantee:
     def bound(self, i: int, j: int) -> float:
         """Return ``epsilon D_ij``, rounded up: the largest logarithm of a ratio of two records' probabilities.
 
-        Infinite for records that no path joins.
+        Infinite for records that no path joins. Where records have epsilons of their own, it is the least sum of
+        ``min(epsilon_i, epsilon_j) d_ij`` along a path.
         """
         if i == j:
             return 0.0
-        (distances,) = self.graph.path_distances(np.array([i]))
+        (distances,) = self._exponents.path_distances(np.array([i]))
         return (
             self.epsilon * float(distances[j]) * (1.0 + (self.graph.n + 4) * SUM_ROUNDING)
         )  # a path has at most n sums
+
+    @cached_property
+    def _exponents(self) -> MdpGraph:
+        """The graph whose distances times the largest epsilon are not below what is promised for each pair."""
+        return self.graph if self.epsilons is None else scaled_graph(self.graph, self.epsilons)
+
+    @property
+    def budgets(self) -> NDArray[np.float64]:
+        """The epsilon of each record, shape (N,)."""
+        return np.broadcast_to(self.epsilon, self.records.n) if self.epsilons is None else self.epsilons
 
     def for_points(self, limit: float) -> PointGuarantee:
         """Return the promise for points that are snapped to their nearest record, at most ``limit`` away."""
@@ -139,9 +157,13 @@ class Guarantee:
         if self.n_isolated:
             rest.append(f"{self.n_isolated:,} records without any neighbour are not protected at all")
         but = f"; but {', and '.join(rest)}" if rest else ""
+        if self.epsilons is not None:
+            near += ", with e the smaller of their own epsilons at each step"
+        own = "" if self.epsilons is None else f"; e from {budget_words(self.epsilon, self.epsilons)}"
+        budget = f"{self.epsilon:g}" if self.epsilons is None else "e"
         return (
-            f"Any report is at most exp({self.epsilon:g} d) times more likely from one than from the other of {near} "
-            f"({self.metric}, d in {self.unit}){but}."
+            f"Any report is at most exp({budget} d) times more likely from one than from the other of {near} "
+            f"({self.metric}, d in {self.unit}{own}){but}."
         )
 
     def lines(self) -> list[str]:
@@ -172,6 +194,7 @@ class Guarantee:
         """Return why a requirement such as ``"epsilon<=10, eta>=0.5, metric=haversine, records=HASH"`` is not met.
 
         Empty if it is met. ``records`` takes the hash or its first 16 or more digits; epsilon also the bare ``=``.
+        Where records have epsilons of their own, ``epsilon`` is the largest of them.
         """
         for clause in requirement.split(","):
             fault = self._unmet_clause(clause.strip())
@@ -183,7 +206,7 @@ class Guarantee:
         sign = next((sign for sign in ("<=", ">=", "=") if sign in clause), "")
         name, _, wanted = (part.strip() for part in clause.partition(sign or "="))
         if (name, sign) in (("epsilon", "<="), ("epsilon", "="), ("eta", ">="), ("eta", "=")):
-            return _unmet_number(name, sign, wanted, self.epsilon if name == "epsilon" else self.eta)
+            return unmet_number(name, sign, wanted, self.epsilon if name == "epsilon" else self.eta)
         if (name, sign) == ("metric", "="):
             return "" if wanted == self.metric else f"the metric is {self.metric}, not {wanted}"
         if (name, sign) == ("records", "="):
@@ -197,7 +220,8 @@ class Guarantee:
         )
 
 
-def _unmet_number(name: str, sign: str, wanted: str, found: float) -> str:
+def unmet_number(name: str, sign: str, wanted: str, found: float) -> str:
+    """Return why the number ``found`` does not meet a requirement; empty if it does."""
     try:
         limit = float(wanted)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the two formats of mechanism files hold: tensors, metadata, and how their shapes fit together."""
+"""What the formats of mechanism files hold: tensors, metadata, and how their shapes fit together."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Shapes = dict[str, tuple[int, ...]]
 
 DENSE, SPARSE = "metricdp-1", "metricdp-2"
+OWN_BUDGETS = "+epsilons"  # after either: each record has an epsilon of its own
+PLANE = "metricdp-3"  # of regions: `metricdp.mechanism.plane_files`
 METADATA = (
     "format",
     "epsilon",
@@ -66,6 +68,7 @@ def _parts_fit(shapes: Shapes, n: int, K: int) -> bool:
         and D > 0
         and shapes["records"] == (n, D)
         and shapes["prior"] == (n,)
+        and shapes.get("epsilons", (n,)) == (n,)
         and shapes.get("pairs", (0, 2)) == (*shapes.get("distances", (0,)), 2)
         and shapes.get("outputs", (K,)) in ((K,), (K, D))
         and shapes.get("losses", (n, K)) == (n, K)
@@ -100,16 +103,25 @@ LAYOUTS = {
         fits=_sparse_fits,
     ),
 }
+LAYOUTS |= {
+    name + OWN_BUDGETS: one._replace(required={**one.required, "epsilons": frozenset({("F64", 1)})})
+    for name, one in LAYOUTS.items()
+}
 
 
 def layout_of(source: Path, metadata: object) -> Layout:
     """Return the layout that ``metadata`` name; refuse formats, and metadata, that this version does not know."""
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise FileFormatError(f"{source} is not a mechanism file: it has no metadata")
+    if metadata.get("format") == PLANE:
+        raise FileFormatError(
+            f"{source} is the mechanism of a region, not of records: load it with metricdp.load_plane; the commands "
+            "verify and perturb take it as it is, and solve tells its loss and bounds"
+        )
     layout = LAYOUTS.get(metadata.get("format", ""))
     if layout is None:
         raise FileFormatError(
-            f"{source} has format {short(repr(metadata.get('format')))}, this version reads {' and '.join(LAYOUTS)}: "
+            f"{source} has format {short(repr(metadata.get('format')))}, this version reads {', '.join(LAYOUTS)}: "
             "use a matching metricdp"
         )
     missing = [key for key in METADATA if key not in metadata]

@@ -17,6 +17,7 @@ from metricdp.mechanism.as_given import Moved, moved, rounded_table
 from metricdp.mechanism.blocks import BLOCK_BYTES, probabilities_of, row_blocks, weights_of
 from metricdp.mechanism.certificate import Certificate, Optimality, relative_gap
 from metricdp.mechanism.certify import check_privacy
+from metricdp.mechanism.claims import check_claims
 from metricdp.mechanism.exact import TOTAL_BITS, PrivacyCheck
 from metricdp.mechanism.expected import table_loss
 from metricdp.mechanism.guarantee import Guarantee
@@ -24,11 +25,12 @@ from metricdp.mechanism.merge import after_merging, best_targets, mean_loss, tar
 from metricdp.mechanism.repair import repair as repaired
 from metricdp.mechanism.sample import cumulative, draw
 from metricdp.mechanism.sample_sparse import SparseSteps, draw_sparse, sparse_steps
-from metricdp.mechanism.scope import is_known, scope_fault
-from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points, nearest_records
+from metricdp.mechanism.scope import scope_fault
+from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points
+from metricdp.mechanism.snap_index import snapped
 from metricdp.mechanism.sparse import SparseTable
-from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.graph import MdpGraph
+from metricdp.problem.budgets import budget_words
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ class Mechanism:
         Integer weights, shape (N, K), rows summing to 2^63: an array, or a `SparseTable`.
     records, outputs, graph, epsilon, eta, metric
         What it protects: the records, what can be reported, the neighbour pairs, the budget.
+    epsilons
+        The budget of each record, shape (N,), where records have budgets of their own: between two of them the smaller
+        one counts, and ``epsilon`` is the largest of all.
     optimality
         Its expected loss and a valid lower bound, where known.
     solver
@@ -77,6 +82,7 @@ class Mechanism:
     losses: Losses | None = None
     loss_name: str = "given"
     moved: Moved | None = None
+    epsilons: NDArray[np.float64] | None = None
     certificate: Certificate = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +95,9 @@ class Mechanism:
         object.__setattr__(self, "table", _own(self.table))
         for name in ("epsilon", "eta"):
             object.__setattr__(self, name, float(getattr(self, name)))
-        self._check_claims()
+        if self.epsilons is not None:
+            object.__setattr__(self, "epsilons", frozen(self.epsilons, np.float64))
+        check_claims(self)
         if not is_scope_known:
             fault = scope_fault(self.records, self.graph, self.eta, self.metric)
             if fault:
@@ -100,16 +108,17 @@ class Mechanism:
                 f"a mechanism's table must be uint64 of shape ({self.records.n}, {self.outputs.n}), got "
                 f"{kind} of shape {self.table.shape}"
             )
-        guarantee = Guarantee(self.epsilon, self.eta, self.metric, self.records, self.graph)
+        guarantee = Guarantee(self.epsilon, self.eta, self.metric, self.records, self.graph, self.epsilons)
         object.__setattr__(self, "certificate", Certificate(self.recheck(), guarantee, self.optimality))
 
     def recheck(self) -> PrivacyCheck:
         """Run the exact check again; raise if the table does not pass it."""
-        check = check_privacy(self.table, self.graph.pairs, self.graph.distances, self.epsilon)
+        budget = self.epsilon if self.epsilons is None else self.epsilons
+        check = check_privacy(self.table, self.graph.pairs, self.graph.distances, budget)
         if not check.certified:
-            tightest = check.tightest_epsilon
-            least = f"; the least epsilon that holds is {tightest:.17g}" if math.isfinite(tightest) else ""
-            raise CertificationError(f"the table is not {self.epsilon:g}-mDP: {check.fault}{least}")
+            tightest, words = check.tightest_epsilon, budget_words(self.epsilon, self.epsilons)
+            least = f"; the least epsilon that holds for all is {tightest:.17g}" if math.isfinite(tightest) else ""
+            raise CertificationError(f"the table is not {words}-mDP: {check.fault}{least}")
         return check
 
     @property
@@ -120,7 +129,7 @@ class Mechanism:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the constructor, which certifies again."""
         parts = (self.table, self.records, self.outputs, self.graph, self.epsilon, self.eta, self.metric)
-        return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name, self.moved)
+        return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name, self.moved, self.epsilons)
 
     def _check_kinds(self) -> None:
         """Refuse look-alikes of the library's own objects: their attributes need not match their contents."""
@@ -132,30 +141,6 @@ class Mechanism:
             value = getattr(self, name)
             is_number = isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
             faults.check(is_number, f"{name} must be a number, got {type(value).__name__}")
-        faults.raise_if_any()
-
-    def _check_claims(self) -> None:
-        faults = Faults("the mechanism")
-        faults.check(
-            math.isfinite(self.epsilon) and self.epsilon > 0,
-            f"epsilon must be positive and finite, got {self.epsilon!r}",
-        )
-        faults.check(self.eta > 0, f"eta must be positive, got {self.eta!r}")
-        faults.check(is_known(self.metric), f"unknown metric {self.metric!r}: this version does not know its scope")
-        faults.check(
-            self.graph.n == self.records.n,
-            f"the graph is of {self.graph.n} records, but there are {self.records.n}",
-        )
-        rows = self.outputs.rows
-        faults.check(
-            rows is None or (len(rows) == self.outputs.n and rows.min() >= 0 and rows.max() < self.records.n),
-            f"each of the {self.outputs.n} outputs must be a row of the {self.records.n} records",
-        )
-        best = self.optimality
-        faults.check(
-            best is None or (math.isfinite(best.loss) and 0.0 <= best.lower_bound <= best.loss),
-            f"bounds must be finite with 0 <= lower bound <= loss, got {best}",
-        )
         faults.raise_if_any()
 
     @classmethod
@@ -177,6 +162,7 @@ class Mechanism:
             outputs=problem.outputs,
             graph=problem.graph,
             epsilon=problem.epsilon if epsilon is None else epsilon,
+            epsilons=problem.epsilons if epsilon is None else None,
             eta=problem.eta,
             metric=problem.metric.name,
             optimality=optimality,
@@ -247,7 +233,8 @@ class Mechanism:
         only rounded to whole numbers, and an error is raised if that does not pass the exact check.
         """
         if repair:
-            table = repaired(Z, problem.graph, problem.epsilon, costs=problem.costs)
+            even = problem.at_one_epsilon
+            table = repaired(Z, even.graph, even.epsilon, costs=problem.costs)
         else:
             table = rounded_table(Z, problem.n_records)
         loss = table_loss(table, problem)
@@ -259,7 +246,7 @@ class Mechanism:
         gap = f", within {100 * self.optimality.gap:.2g} % of optimal" if self.optimality else ""
         return (
             f"Mechanism({self.records.name!r}: {self.records.n} records x {self.outputs.n} outputs, certified "
-            f"{self.epsilon:g}-mDP on {self.graph.n_pairs} pairs{gap})"
+            f"{budget_words(self.epsilon, self.epsilons)}-mDP on {self.graph.n_pairs} pairs{gap})"
         )
 
     def _repr_html_(self) -> str:
@@ -366,19 +353,20 @@ class Mechanism:
             return type(column)(drawn, name=column.name, dtype=object)
         return drawn.pop() if one else drawn
 
-    def perturb_points(self, points: ArrayLike, *, limit: float, allow_unprotected: bool = False) -> SnappedReports:
+    def perturb_points(
+        self, points: ArrayLike, *, limit: float, allow_unprotected: bool = False, fast_snap: bool = False
+    ) -> SnappedReports:
         """Draw a report for each of ``points``, each replaced by its nearest record first.
 
-        What is promised for points is ``mechanism.guarantee.for_points(limit)``; where it promises nothing for points
-        that are close together, all points are refused unless ``allow_unprotected``. If any point is farther
-        than ``limit`` from every record, nothing is reported at all, with the same message and after the same work
-        whichever point it is; that a report was refused is itself visible.
+        What is promised is ``mechanism.guarantee.for_points(limit)``; where it promises nothing for points that are
+        close together, all points are refused unless ``allow_unprotected``. If any point is farther than ``limit`` from
+        every record, nothing is reported, with the same message and after the same work whichever point it is; that a
+        report was refused is itself visible. With ``fast_snap`` the work depends on the points (see `SnapIndex`).
         """
-        promise = self.guarantee.for_points(limit)
+        promise, given = self.guarantee.for_points(limit), as_points(points, self.records)
         if not allow_unprotected:
             promise.check()
-        given = as_points(points, self.records)
-        rows, distances = nearest_records(given, self.records, CoordinateMetric(self.metric))
+        rows, distances = snapped(given, self.records, self.metric, fast_snap=fast_snap)
         # drawn before the limit is checked: refusing takes as long as reporting
         outputs = self.perturb_rows(rows, allow_unprotected=True)
         names = self.outputs.ids(self.records)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.directions import COORDINATE_NAMES, coordinate_metric
 from metricdp.metric.recount import recount_fault, shortened
 
 if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.graph import MdpGraph
 
-OTHER_METRICS = ("street", "matrix")
+OTHER_METRICS = ("street", "matrix", "mahalanobis")
 FUNCTION_PREFIX = "function "
 
 
@@ -21,8 +21,8 @@ def is_known(metric: str) -> bool:
 
 
 def can_be_recomputed(metric: str) -> bool:
-    """Return whether the pairs follow from the coordinates; street, matrix and function distances do not."""
-    return metric in CoordinateMetric.NAMES
+    """Return whether the pairs follow from the coordinates; of others they do not."""
+    return metric in COORDINATE_NAMES
 
 
 def scope_fault(records: Records, graph: MdpGraph, eta: float, metric: str) -> str:
@@ -32,7 +32,7 @@ def scope_fault(records: Records, graph: MdpGraph, eta: float, metric: str) -> s
     """
     if graph.n_pairs and not graph.distances.max() <= eta:
         return f"a neighbour distance {float(graph.distances.max())!r} exceeds eta = {eta!r}"
-    return recount_fault(records, graph, eta, CoordinateMetric(metric)) if can_be_recomputed(metric) else ""
+    return recount_fault(records, graph, eta, coordinate_metric(metric)) if can_be_recomputed(metric) else ""
 
 
 def rounded_down(records: Records, graph: MdpGraph, metric: str) -> MdpGraph:
@@ -41,4 +41,4 @@ def rounded_down(records: Records, graph: MdpGraph, metric: str) -> MdpGraph:
     Files of earlier versions hold distances rounded to the nearest float. Their tables were made with room enough
     (2^-40) to hold at the shorter ones too, and are certified there.
     """
-    return shortened(records, graph, CoordinateMetric(metric)) if can_be_recomputed(metric) else graph
+    return shortened(records, graph, coordinate_metric(metric)) if can_be_recomputed(metric) else graph

@@ -10,6 +10,7 @@ import numpy as np
 from metricdp.errors import InputError
 from metricdp.mechanism.container import short
 from metricdp.mechanism.scope import can_be_recomputed
+from metricdp.metric.directions import DirectionMetric, coordinate_metric
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.problem.losses import DistanceLosses, TravelLosses, distance_losses, given_losses
 
@@ -50,7 +51,8 @@ def sparse_losses(losses: Losses | None, name: str, metric: str, outputs: Output
 
 def _is_same(metric: object, name: str) -> bool:
     """Return whether ``metric`` is the metric of coordinates called ``name``."""
-    return type(metric) is CoordinateMetric and metric.name == name
+    is_plain = type(metric) in (CoordinateMetric, DirectionMetric)
+    return is_plain and isinstance(metric, CoordinateMetric) and metric.name == name
 
 
 def _is_of_rows(losses: TravelLosses, rows: NDArray[np.int64]) -> bool:
@@ -71,7 +73,7 @@ def read_losses(
     if kind == "absent":
         return None
     if kind == "distance" and can_be_recomputed(metadata["metric"]):
-        return distance_losses(records, outputs, CoordinateMetric(metadata["metric"])).named(name)
+        return distance_losses(records, outputs, coordinate_metric(metadata["metric"])).named(name)
     if kind != "travel" or outputs.rows is None:
         raise InputError(f"losses of the kind {short(kind)!r} are not known for its metric and outputs")
     ways = tensors["travel"]

@@ -3,6 +3,7 @@
 from metricdp.problem.loss import distance_loss, travel_loss
 from metricdp.problem.losses import DistanceLosses, FunctionLosses, GivenLosses, Losses, TravelLosses
 from metricdp.problem.outputs import Outputs
+from metricdp.problem.plane import PlaneProblem
 from metricdp.problem.problem import Problem
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "GivenLosses",
     "Losses",
     "Outputs",
+    "PlaneProblem",
     "Problem",
     "TravelLosses",
     "distance_loss",

@@ -40,7 +40,7 @@ def loss_blocks(losses: Losses, at_once: int = CHUNK_ENTRIES) -> Iterator[tuple[
     Parts are rows, or outputs where the metric measures from all records at once.
     """
     n, K = losses.shape
-    is_by_output = isinstance(losses, DistanceLosses) and type(losses.metric) is not CoordinateMetric
+    is_by_output = isinstance(losses, DistanceLosses) and not isinstance(losses.metric, CoordinateMetric)
     step = max(1, at_once // (n if is_by_output else K))
     for start in range(0, K if is_by_output else n, step):
         part = slice(start, min(start + step, K if is_by_output else n))

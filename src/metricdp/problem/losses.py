@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from metricdp.data.frozen import FrozenArrays, frozen, refuse_masked
 from metricdp.errors import InputError
+from metricdp.metric.directions import DirectionMetric
 from metricdp.metric.distances import CHUNK_ENTRIES, LARGEST_FOR_TREE, CoordinateMetric
 from metricdp.metric.given import FunctionMetric, StreetMetric, street_matrix
 from metricdp.problem.memory_model import check_matrix_memory, matrix_fits
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     LossFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 
 DEFAULT_DESTINATIONS = 100
+WEIGHTED_TRAVEL = "travel to weighted destinations"
 ENTRIES_AT_ONCE = 1 << 15  # of a temporary array, which then stays in a core's cache
 EVERYTHING = slice(None)
 
@@ -99,8 +101,10 @@ class DistanceLosses(Losses):
         return self.records.n, self.outputs.n
 
     def block(self, rows: Index, outputs: Index) -> NDArray[np.float64]:
-        if type(self.metric) is CoordinateMetric:
-            return self.metric.between(self.records.coordinates[rows], self.outputs.coordinates[outputs])
+        if type(self.metric) in (CoordinateMetric, DirectionMetric):
+            return cast("CoordinateMetric", self.metric).between(
+                self.records.coordinates[rows], self.outputs.coordinates[outputs]
+            )
         chosen, wanted = np.arange(self.records.n)[rows], np.arange(self.outputs.n)[outputs]
         found = np.empty((len(chosen), len(wanted)))
         # other metrics measure from all records at once
@@ -115,7 +119,7 @@ class DistanceLosses(Losses):
 
     def check(self) -> None:
         """Check that no distance is infinite, in bounded memory."""
-        if type(self.metric) is CoordinateMetric and self._is_far_from_overflow():
+        if type(self.metric) in (CoordinateMetric, DirectionMetric) and self._is_far_from_overflow():
             return
         if type(self.metric) is StreetMetric and self.outputs.rows is not None:
             streets, nodes = self.metric.network(self.records)
@@ -127,7 +131,7 @@ class DistanceLosses(Losses):
             _check_finite(self.block(EVERYTHING, part), first_output=part.start)
 
     def _is_far_from_overflow(self) -> bool:
-        if self.metric.name == "haversine":
+        if self.metric.name in ("haversine", *DirectionMetric.NAMES):
             return True
         largest = max(np.abs(self.records.coordinates).max(), np.abs(self.outputs.coordinates).max())
         return bool(largest < LARGEST_FOR_TREE)
@@ -161,12 +165,21 @@ class TravelLosses(Losses):
         metric: Metric,
         *,
         destinations: int | ArrayLike | None = None,
+        destination_prior: ArrayLike | None = None,
         seed: int = 0,
     ) -> TravelLosses:
         """Measure along the streets where the records have a street network, and by the metric where not.
 
-        Destinations are rows of the records: a count (100 by default, drawn with ``seed``) or row numbers.
+        Destinations are rows of the records: a count (100 by default, drawn with ``seed``) or row numbers. With
+        ``destination_prior`` they are weighted (the paper's p_dest): one weight for each of the row numbers, or,
+        without ``destinations``, for each record; then all records with a positive weight are destinations.
         """
+        if destination_prior is not None:
+            rows, weights = _weighted_destinations(destinations, destination_prior, records)
+            plain = cls.of(records, outputs, metric, destinations=rows)
+            # the mean over the destinations of ways that are this much longer is the weighted mean of the ways
+            scale = len(rows) * weights
+            return cls(plain.from_records * scale, plain.from_outputs * scale, WEIGHTED_TRAVEL)
         rows = _destination_rows(destinations, records, seed)
         way = StreetMetric() if records.streets is not None and outputs.rows is not None else metric
         from_records = way.to_rows(records, rows)
@@ -292,17 +305,22 @@ def as_losses(
     metric: Metric,
     *,
     destinations: int | ArrayLike | None = None,
+    destination_prior: ArrayLike | None = None,
     seed: int = 0,
 ) -> Losses:
     """Return losses from a name, a matrix or a function; by default travel for places and distance for vectors."""
     if loss is None:
         loss = "travel" if records.kind == "places" else "distance"
+    if destination_prior is not None and not (isinstance(loss, str) and loss == "travel"):
+        raise InputError("a prior over destinations is for the loss travel: leave it out, or choose loss='travel'")
     if isinstance(loss, str):
         if loss == "travel":
-            return TravelLosses.of(records, outputs, metric, destinations=destinations, seed=seed)
+            return TravelLosses.of(
+                records, outputs, metric, destinations=destinations, destination_prior=destination_prior, seed=seed
+            )
         if loss == "distance":
             return distance_losses(records, outputs, metric)
-        raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix")
+        raise InputError(f"unknown loss {loss!r}: choose travel, distance, or give a matrix or a function")
     if not isinstance(loss, Losses) and callable(loss):
         return FunctionLosses(loss, records, outputs)
     return given_losses(loss, records.n, outputs.n)
@@ -371,6 +389,29 @@ def _refuse_infinite(record: int, output: int) -> NoReturn:
     raise InputError(
         f"record {record} and output {output} are infinitely far apart: give the loss as a matrix with finite entries"
     )
+
+
+def _weighted_destinations(
+    destinations: int | ArrayLike | None, prior: ArrayLike, records: Records
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the rows of the destinations and their weights, which are positive and sum to one."""
+    if isinstance(destinations, (int, np.integer)):
+        raise InputError("weighted destinations are not drawn: give their row numbers, or leave destinations out")
+    rows = np.arange(records.n) if destinations is None else _destination_rows(destinations, records, 0)
+    try:
+        weights = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("the prior over destinations must be numbers") from None
+    if weights.shape != rows.shape:
+        raise InputError(
+            f"the prior over destinations must have one weight for each of {len(rows)} destinations, got shape "
+            f"{weights.shape}"
+        )
+    total = weights.sum()
+    if not np.isfinite(weights).all() or (weights < 0).any() or not 0 < total < np.inf:
+        raise InputError("the prior over destinations must be finite, not negative, and positive somewhere")
+    is_one = weights > 0
+    return rows[is_one], weights[is_one] / total
 
 
 def _destination_rows(destinations: int | ArrayLike | None, records: Records, seed: int) -> NDArray[np.int64]:

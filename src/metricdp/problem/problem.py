@@ -14,16 +14,21 @@ from metricdp.data.frozen import FrozenArrays
 from metricdp.errors import Faults, InputError
 from metricdp.metric import (
     CoordinateMetric,
+    DirectionMetric,
     FunctionMetric,
+    MahalanobisMetric,
     MatrixMetric,
     Metric,
     StreetMetric,
     as_metric,
     connecting_eta,
 )
+from metricdp.metric.directions import COORDINATE_NAMES, coordinate_metric
 from metricdp.metric.graph import MdpGraph
 from metricdp.metric.recount import recount_fault, shortened
+from metricdp.metric.scaled import scaled_graph
 from metricdp.metric.units import as_distance
+from metricdp.problem.budgets import as_budget, budget_words
 from metricdp.problem.losses import as_losses
 from metricdp.problem.memory_model import check_memory
 from metricdp.problem.outputs import Outputs
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from metricdp.problem.losses import Losses, LossFunction
 
 CONNECT = "connect"  # the eta that joins all records
-OWN_METRICS = (CoordinateMetric, FunctionMetric, MatrixMetric, StreetMetric)
+OWN_METRICS = (CoordinateMetric, DirectionMetric, FunctionMetric, MahalanobisMetric, MatrixMetric, StreetMetric)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -50,7 +55,8 @@ class Problem(FrozenArrays):
         The secret records: Records, an array, a DataFrame or a GeoDataFrame. An array of two columns that could be
         degrees needs a ``metric``, or ``Records(array, kind=...)``.
     epsilon
-        Privacy budget per unit of distance, positive and finite.
+        Privacy budget per unit of distance, positive and finite; or one for each record: an array, or the name of a
+        column of a DataFrame. Between two records the smaller one counts. They are public, and part of the mechanism.
     eta
         Records within this distance are neighbours and are protected from one another; may be infinite. A number in the
         metric's unit, a length such as ``"500m"``, or ``"connect"`` for the least one that joins all records.
@@ -61,9 +67,12 @@ class Problem(FrozenArrays):
         ``"travel"``, ``"distance"``, a matrix of shape (N, K), or a function of the coordinates of some records (n, D)
         and some outputs (k, D) that returns their losses (n, k). By default travel for places, distance for vectors.
     metric
-        ``"haversine"``, ``"euclidean"``, ``"manhattan"``, ``"street"``, a matrix, or a function of two vectors.
+        ``"haversine"``, ``"euclidean"``, ``"manhattan"``, ``"street"``, ``"angular"`` (radians), ``"cosine"`` (1 - cos,
+        no metric: see `DirectionMetric`), ``"mahalanobis"``, a matrix, or a function of two vectors.
     destinations
         For the travel loss: a count or row numbers.
+    destination_prior
+        For the travel loss: one weight for each of these row numbers, or, without ``destinations``, for each record.
     seed
         For drawing outputs (``random``) and destinations.
     memory_limit
@@ -73,6 +82,7 @@ class Problem(FrozenArrays):
 
     records: Records
     epsilon: float
+    epsilons: NDArray[np.float64] | None
     eta: float
     metric: Metric
     outputs: Outputs
@@ -84,22 +94,24 @@ class Problem(FrozenArrays):
         self,
         records: Any,
         *,
-        epsilon: float,
+        epsilon: float | ArrayLike,
         eta: float | str,
         outputs: int | str | ArrayLike | None = None,
         loss: str | Losses | LossFunction | ArrayLike | None = None,
         metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
         destinations: int | ArrayLike | None = None,
+        destination_prior: ArrayLike | None = None,
         seed: int = 0,
         memory_limit: float | None = None,
     ) -> None:
         faults = Faults("the problem")
-        budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             faults.add(f"seed must be a whole number, zero or more, got {seed!r}")
             seed = 0
         made = _collect(faults, lambda: as_records(records, kind=kind_measured_by(metric)))
         measure = _collect(faults, lambda: as_metric(metric, made)) if made is not None else None
+        n = np.size(epsilon) if made is None else made.n
+        budget, budgets = _collect(faults, lambda: as_budget(epsilon, records, n)) or (math.nan, None)
         reach = _reach(eta, made, measure, faults)
         chosen = (
             _collect(faults, lambda: Outputs.of(outputs, made, seed=int(seed), metric=measure))
@@ -112,7 +124,16 @@ class Problem(FrozenArrays):
                 None
                 if faults.messages
                 else _collect(
-                    faults, lambda: as_losses(loss, made, chosen, measure, destinations=destinations, seed=int(seed))
+                    faults,
+                    lambda: as_losses(
+                        loss,
+                        made,
+                        chosen,
+                        measure,
+                        destinations=destinations,
+                        destination_prior=destination_prior,
+                        seed=int(seed),
+                    ),
                 )
             )
             # the graph is made last and only for sound input, since it may be large
@@ -121,6 +142,7 @@ class Problem(FrozenArrays):
         for key, value in {
             "records": made,
             "epsilon": budget,
+            "epsilons": budgets,
             "eta": reach,
             "metric": measure,
             "outputs": chosen,
@@ -145,11 +167,17 @@ class Problem(FrozenArrays):
         return made_of is not None and all(a is b for a, b in zip(made_of, self._parts(), strict=True))
 
     def __repr__(self) -> str:
+        budget = budget_words(self.epsilon, self.epsilons)
         return (
-            f"Problem({self.records.name!r}: {self.n_records} records x {self.n_outputs} outputs, epsilon "
-            f"{self.epsilon:g}, eta {self.eta:g}, {self.metric.name}, {self.graph.n_pairs} pairs in "
-            f"{self.graph.n_components} components, loss {self.loss_name})"
+            f"Problem({self.records.name!r}: {self.n_records} records x {self.n_outputs} outputs, epsilon {budget}, "
+            f"eta {self.eta:g}, {self.metric.name}, {self.graph.n_pairs} pairs "
+            f"in {self.graph.n_components} components, loss {self.loss_name})"
         )
+
+    def _repr_html_(self) -> str:
+        from metricdp.report.notebook import problem_html  # noqa: PLC0415
+
+        return problem_html(self)
 
     @property
     def n_records(self) -> int:
@@ -181,13 +209,32 @@ class Problem(FrozenArrays):
         """The prior-weighted losses ``p_i c_ik``: the LP's objective, shape (N, K), made when it is first asked for."""
         return self.records.prior[:, None] * self.loss
 
-    def with_epsilon(self, epsilon: float) -> Problem:
+    def with_epsilon(self, epsilon: float | ArrayLike) -> Problem:
         """Return the same problem with another budget; records, pairs and losses are shared, and not made again."""
         faults = Faults("the problem")
-        budget = _positive(epsilon, "epsilon", "a budget per unit of distance such as 10 per km", faults)
+        found = _collect(faults, lambda: as_budget(epsilon, self.records, self.n_records))
         faults.raise_if_any()
+        return self._with(epsilon=found[0], epsilons=found[1])
+
+    @property
+    def at_smallest_epsilon(self) -> Problem:
+        """The same problem with the smallest of the records' epsilons for all: what it allows is allowed here."""
+        return self if self.epsilons is None else self.with_epsilon(self.epsilons.min())
+
+    @cached_property
+    def at_one_epsilon(self) -> Problem:
+        """A problem with one epsilon for the solvers, and distances scaled so that their products are this one's.
+
+        They are rounded: its mechanisms are to be certified by this problem's own rule.
+        """
+        if self.epsilons is None:
+            return self
+        return self._with(epsilons=None, graph=scaled_graph(self.graph, self.epsilons))
+
+    def _with(self, **changed: Any) -> Problem:
         made = object.__new__(type(self))
-        for key, value in {**self.__dict__, "epsilon": budget}.items():
+        kept = {key: value for key, value in self.__dict__.items() if key != "at_one_epsilon"}
+        for key, value in (kept | changed).items():
             object.__setattr__(made, key, value)
         return made
 
@@ -223,10 +270,10 @@ def _reach(eta: float | str, records: Records | None, metric: Metric | None, fau
 
 def _graph(records: Records, metric: Metric, eta: float) -> MdpGraph:
     """Build the graph; the pairs of a user's metric with a name of the library are checked."""
-    if metric.name not in CoordinateMetric.NAMES:
+    if metric.name not in COORDINATE_NAMES:
         return MdpGraph.of(records, metric, eta)
-    own = CoordinateMetric(metric.name)
-    if type(metric) is CoordinateMetric:
+    own = coordinate_metric(metric.name)
+    if type(metric) in (CoordinateMetric, DirectionMetric):
         return MdpGraph.of(records, own, eta)
     graph = shortened(records, MdpGraph.of(records, metric, eta), own)
     fault = recount_fault(records, graph, eta, own)

@@ -12,6 +12,7 @@ from typing import Any
 
 from metricdp.solve.contract import Context, Ended, Incumbent, Solver, register
 from metricdp.solve.executor import Cluster
+from metricdp.solve.plane import PlaneResult, solve_plane
 from metricdp.solve.result import Result, Status, Trace
 from metricdp.solve.solve import METHODS, solve
 from metricdp.solve.solvers.benders import BendersOptions
@@ -33,12 +34,14 @@ __all__ = [
     "Incumbent",
     "InteriorOptions",
     "LocalOptions",
+    "PlaneResult",
     "Result",
     "Solver",
     "Status",
     "Trace",
     "register",
     "solve",
+    "solve_plane",
 ]
 
 

@@ -103,6 +103,7 @@ def solve(
     >>> result.status.value, round(result.loss, 6)
     ('optimal', 0.495513)
     """
+    asked, problem = problem, problem.at_one_epsilon
     solver = solver_for(method, options)
     _check_numbers(gap, time_limit, threads)
     _check_checkpoint(solver, checkpoint, resume=resume)
@@ -112,6 +113,8 @@ def solve(
     crew_of = workers(executor=executor, cluster=cluster, threads=threads)
     with kernel_threads(threads), stop.on_interrupt(), crew_of as crew:
         merged = Merged.of(problem)
+        if checkpoint is None:  # the choice of a method may take a while; with a checkpoint, its folder comes first
+            trace.add(stage="start", **_start_fields(problem, merged))
         chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap)
         run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
         if isinstance(chosen, WholeMethod):
@@ -119,13 +122,17 @@ def solve(
                 raise InputError(
                     f"the method {chosen.name!r} makes its own start: leave start out, or name another method"
                 )
-            trace.add(stage="start", **_start_fields(problem, merged))
+            if checkpoint is not None:
+                trace.add(stage="start", **_start_fields(problem, merged))
             outcome = _solved_whole(problem, chosen, run, checkpoint, resume=resume)
         else:
             outcome = _solved_by_component(problem, cast("Solver", chosen), run, checkpoint, start=start, resume=resume)
     for trouble in dict.fromkeys(crew.refusals):
         trace.add(stage="trouble", trouble=f"a worker's answer was refused and its task done locally: {trouble}")
     mechanism = outcome.mechanism
+    if problem is not asked:
+        # solved with one epsilon and scaled distances: the true rule is checked
+        mechanism = Mechanism.of(asked, mechanism.table, optimality=mechanism.optimality, solver=mechanism.solver)
     proved, check = reached_by(mechanism), mechanism.certificate.privacy
     trace.add(
         stage="certificate",
@@ -137,7 +144,7 @@ def solve(
     has_failed = outcome.has_failed and not stop.is_due  # the last repair may have been cut off by the limit
     return Result(
         status=Status.OPTIMAL if outcome.is_optimal else Status.FAILED if has_failed else Status.LIMIT,
-        problem=problem,
+        problem=asked,
         mechanism=mechanism,
         lower_bound=proved.lower_bound,
         loss=proved.loss,
@@ -176,6 +183,7 @@ def _solved_by_component(
 ) -> _Outcome:
     """Solve on whole matrices, one component after the other."""
     gap, stop, trace, merged = context.gap, context.stop, context.trace, context.division.merged
+    has_folder = checkpoint is not None
     with ExitStack() as stack:
         check_method_memory(problem, solver, gap=gap)
         first = _first_matrix(start, problem, merged)
@@ -189,7 +197,8 @@ def _solved_by_component(
         if checkpoint is not None:
             opened = _opened(checkpoint, solver, merged, trace, resume=resume)
             context = replace(context, checkpoint=stack.enter_context(opened))
-        trace.add(stage="start", **_start_fields(problem, merged))
+        if has_folder:
+            trace.add(stage="start", **_start_fields(problem, merged))
         found = solve_components(solver, merged, context, start=first)
         ran = ", ".join(found.solvers) or solver.name
         mechanism = certified(problem, merged, found, ran, gap=gap, stop=stop, ending=ending)

@@ -12,8 +12,12 @@ import gzip
 import io
 import os
 import re
+import select
 import stat
 import zlib
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from metricdp.data.readers.files import existing_file
@@ -22,7 +26,6 @@ from metricdp.errors import FileFormatError, InputError, revealed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from os import PathLike
-    from pathlib import Path
 
     Progress = Callable[["TextSource", int], None]
     """Called after each piece with the file that is read and the number of reports so far."""
@@ -92,17 +95,28 @@ class ByteSource:
         A file or a pipe.
     most_ratio
         How many bytes each packed byte may unpack to; None for readers that keep nothing in memory.
+    stream
+        What to read in place of the file, which stays open at the end; ``path`` is only its name in messages.
     """
 
-    def __init__(self, path: str | PathLike[str], *, most_ratio: float | None = None) -> None:
-        self.path = existing_file(path)
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        most_ratio: float | None = None,
+        stream: io.BufferedReader | None = None,
+    ) -> None:
+        self.path = existing_file(path) if stream is None else Path(path)
+        self._is_own = stream is None
         try:
-            self._raw = self.path.open("rb")
+            self._raw = self.path.open("rb") if stream is None else stream
         except OSError as error:
             raise self._unreadable(error) from None
         try:
-            status = os.fstat(self._raw.fileno())
-            self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            self.size = 0
+            with suppress(io.UnsupportedOperation):  # not a stream of the system
+                status = os.fstat(self._raw.fileno())
+                self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
             self.start = self._raw.peek()
         except OSError as error:
             self._raw.close()
@@ -118,7 +132,17 @@ class ByteSource:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._raw.close()
+        if self._is_own:
+            self._raw.close()
+
+    def is_ready(self) -> bool:
+        """Return whether more can be read without waiting for a writer; True at the end too."""
+        try:
+            return bool(select.select([self._raw], [], [], 0)[0])
+        except io.UnsupportedOperation:  # not a stream of the system: all of it is here
+            return True
+        except (OSError, ValueError):  # Windows has this for sockets only
+            return False
 
     @property
     def fraction(self) -> float | None:
@@ -144,7 +168,7 @@ class TextSource(ByteSource):
 
     Parameters
     ----------
-    path, most_ratio
+    path, most_ratio, stream
         As for `ByteSource`.
     newline
         As for `open`: None turns every line end into a line feed, "" keeps them.
@@ -159,8 +183,9 @@ class TextSource(ByteSource):
         newline: str | None = None,
         most_ratio: float | None = None,
         is_secret: bool = True,
+        stream: io.BufferedReader | None = None,
     ) -> None:
-        super().__init__(path, most_ratio=most_ratio)
+        super().__init__(path, most_ratio=most_ratio, stream=stream)
         self.line, self.is_secret, self._newline = 1, is_secret, newline
         # a byte that is no text becomes half a character, which is found below with its line
         decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
@@ -187,18 +212,52 @@ class TextSource(ByteSource):
 
     def lines(self) -> Iterator[str]:
         """Yield the lines, each with its end."""
+        for lines in self.lines_of_pieces():
+            yield from lines
+
+    def lines_of_pieces(self) -> Iterator[list[str]]:
+        """Yield the lines that each piece of the text completes."""
         begun = ""
         while piece := self.read():
             lines = list(io.StringIO(begun + piece, newline=self._newline))
             # the last line may go on in the next piece, even after a carriage return
             begun = "" if lines[-1].endswith("\n") else lines.pop()
-            yield from lines
+            yield lines
             if len(begun) > LONGEST_LINE:
                 raise FileFormatError(
                     f"{self.path}, line {self.line} has more than {LONGEST_LINE:,} characters: break it into lines"
                 )
         if begun:
-            yield begun
+            yield [begun]
+
+
+class ReadyLines:
+    """The lines of a source one after the other, which says whether the next can be had without waiting."""
+
+    def __init__(self, source: TextSource) -> None:
+        self._source, self._waiting, self._is_all = source, deque[str](), False
+        self._found = source.lines_of_pieces()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        while not self._waiting and not self._is_all:
+            self._read()
+        if not self._waiting:
+            raise StopIteration
+        return self._waiting.popleft()
+
+    def is_ready(self) -> bool:
+        """Return whether there is a whole line, or the end."""
+        while not self._waiting and not self._is_all and self._source.is_ready():
+            self._read()
+        return bool(self._waiting) or self._is_all
+
+    def _read(self) -> None:
+        lines = next(self._found, None)
+        self._is_all = lines is None
+        self._waiting.extend(lines or ())
 
 
 class _Counted(io.RawIOBase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from metricdp.data.readers.streams import LONGEST_LINE
 from metricdp.errors import LONGEST_SHOWN, FileFormatError, InputError, revealed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from metricdp.data.readers.streams import TextSource
+    from metricdp.data.readers.streams import ReadyLines, TextSource
 
 ROWS_AT_ONCE = 4096
 CELLS_AT_ONCE = 1 << 18
@@ -44,6 +44,14 @@ class Table:
     def label(self, column: int) -> str:
         """Return the name of the column that is meant."""
         return f"column {self.names[column]!r}" if self.names else f"column {column + 1}"
+
+    def values(self, column: int) -> Sequence[Any]:
+        """Return the cells of a column."""
+        return self.columns[column]
+
+    def texts(self, column: int) -> Sequence[str]:
+        """Return the cells of a column as texts, which these are."""
+        return self.columns[column]
 
     def numbers(self, column: int, *, is_finite: bool = True) -> NDArray[np.float64]:
         """Return a column as numbers, which must be finite if ``is_finite``."""
@@ -83,14 +91,18 @@ class Table:
         )
 
 
-def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table]:
-    """Yield the rows of a CSV file in tables of a few thousand each, at least one; blank lines are skipped."""
-    lines_of_row = _LinesOfRow(source)
+def csv_tables(source: TextSource, *, has_header: bool = True, lines: ReadyLines | None = None) -> Iterator[Table]:
+    """Yield the rows of a CSV file in tables of a few thousand each, at least one; blank lines are skipped.
+
+    With ``lines``, those of ``source``, a table ends as well where its next row would have to be waited for.
+    """
+    lines_of_row = _LinesOfRow(source, source.lines() if lines is None else lines)
     reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
     names: list[str] = []
     width = 0
     rows: list[list[str]] = []
-    lines: list[int] = []
+    numbers: list[int] = []
+    n_tables = 0
     try:
         for row in reader:
             lines_of_row.n_characters = 0
@@ -107,27 +119,33 @@ def csv_tables(source: TextSource, *, has_header: bool = True) -> Iterator[Table
                     f"{source.path}, line {reader.line_num} has {len(row)} cells, but line {first_line} has {width}: "
                     "give every line the same number of cells"
                 )
-            if len(rows) == rows_at_once:
-                yield Table(
-                    str(source.path), tuple(names), tuple(zip(*rows, strict=True)), lines, is_secret=source.is_secret
-                )
-                rows, lines = [], []
             rows.append(row)
-            lines.append(reader.line_num)
+            numbers.append(reader.line_num)
+            if len(rows) == rows_at_once or (lines is not None and not lines.is_ready()):
+                yield Table(
+                    str(source.path), tuple(names), tuple(zip(*rows, strict=True)), numbers, is_secret=source.is_secret
+                )
+                n_tables += 1
+                rows, numbers = [], []
     except csv.Error as error:
         raise FileFormatError(f"{source.path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
+    _check_content(source, width, n_tables + len(rows))
+    if rows:
+        yield Table(str(source.path), tuple(names), tuple(zip(*rows, strict=True)), numbers, is_secret=source.is_secret)
+
+
+def _check_content(source: TextSource, width: int, n_rows: int) -> None:
     if not width:
         raise InputError(f"{source.path} is empty: give a file with at least one record")
-    if not rows:  # the last rows are yielded here, so that none are left only if there never were any
+    if not n_rows:
         raise InputError(f"{source.path} has a header but no rows: give at least one record")
-    yield Table(str(source.path), tuple(names), tuple(zip(*rows, strict=True)), lines, is_secret=source.is_secret)
 
 
 class _LinesOfRow:
     """The lines of a file; quotes may join lines to one row, up to a limit."""
 
-    def __init__(self, source: TextSource) -> None:
-        self._source, self._lines = source, enumerate(source.lines(), start=1)
+    def __init__(self, source: TextSource, lines: Iterable[str]) -> None:
+        self._source, self._lines = source, enumerate(lines, start=1)
         self.n_characters = 0
 
     def __iter__(self) -> Iterator[str]:

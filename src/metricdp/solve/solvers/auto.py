@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from metricdp.errors import OutOfRoomError
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.given import StreetMetric
+from metricdp.metric.mahalanobis import MahalanobisMetric
 from metricdp.problem.memory_model import BYTES_PER_ENTRY, GIGABYTE, Sizes
 from metricdp.solve.contract import Ended, Incumbent, Load, Solver, register
 from metricdp.solve.forecast import in_words
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from metricdp.solve.component import Component
     from metricdp.solve.contract import Context, Method
 
+WITH_WINDOWS = (CoordinateMetric, MahalanobisMetric, StreetMetric)  # metrics by which some outputs are near
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
 MOST_RECORDS_PER_OUTPUT = 2.0  # up to which most records have an output near them, as windows need
 DENSE_STEPS = 2.0  # times as many as on windows: they are not weighted
@@ -52,7 +54,7 @@ class Auto(Solver):
     def chosen_for(self, problem: Problem, gap: float) -> Method:
         """Return the method on windows if these are small; otherwise this one, which chooses for each component."""
         n, K = problem.n_records, problem.n_outputs
-        if n > MOST_RECORDS_PER_OUTPUT * K or type(problem.metric) not in (CoordinateMetric, StreetMetric):
+        if n > MOST_RECORDS_PER_OUTPUT * K or not isinstance(problem.metric, WITH_WINDOWS):
             return self
         cost = operations_of_all(problem.graph, K, gap)
         if cost <= CHEAP_OPERATIONS:
