@@ -306,11 +306,21 @@ class Killed:
         self.kills = 0
 
     def start(self, *more):
-        words = [*WORDS, "--method", "benders", "--gap", str(GAP), "--checkpoint", str(self.folder), "--json", *more]
+        words = [
+            *WORDS,
+            "--method",
+            "benders",
+            "--gap",
+            str(GAP),
+            "--checkpoint",
+            str(self.folder),
+            "--json",
+            "--verbose",
+        ]
         # before the first word of the checkpoint is written there is nothing to go on from
         resume = ["--resume"] if (self.folder / "run.json").exists() else []
         return subprocess.Popen(
-            [sys.executable, "-m", "metricdp", "solve", *words, *resume, "-o", str(self.file)],
+            [sys.executable, "-m", "metricdp", "solve", *words, *more, *resume, "-o", str(self.file)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -320,8 +330,8 @@ class Killed:
         """Start, and kill within the solve: at any time, or while a file is being written."""
         before = stored(self.folder) if self.folder.exists() else None
         with self.start() as process:
-            started = any(" start " in line for line in process.stderr)
-            if started and self.random.random() < 0.5:
+            assert any(" start " in line for line in process.stderr), "its progress never said that it starts"
+            if self.random.random() < 0.5:
                 self.wait_for_a_write(process)
             else:
                 time.sleep(self.random.uniform(0.0, 0.8))
@@ -368,8 +378,11 @@ class Killed:
 def kill_and_resume(folder, seed, n_kills):
     exact = mdp.solve(city(), method="direct", gap=1e-6)
     killed = Killed(folder, seed)
-    while killed.kills < n_kills:
+    for _ in range(30 * n_kills):  # one that was done before it was killed does not count
+        if killed.kills == n_kills:
+            break
         killed.kill_once()
+    assert killed.kills == n_kills
     killed.finish(exact)
 
 

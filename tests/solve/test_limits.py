@@ -255,7 +255,19 @@ class TestSigterm:
     @pytest.mark.parametrize("method", ["first-order"])
     def test_the_best_mechanism_is_written(self, method, tmp_path):
         file = tmp_path / "ended.mdp"
-        words = [sys.executable, "-m", "metricdp", "solve", *LONG, "--method", method, "--gap", "1e-9", "--json"]
+        words = [
+            sys.executable,
+            "-m",
+            "metricdp",
+            "solve",
+            *LONG,
+            "--method",
+            method,
+            "--gap",
+            "1e-9",
+            "--json",
+            "--verbose",
+        ]
         with subprocess.Popen(
             [*words, "-o", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
         ) as run:

@@ -120,7 +120,7 @@ def test_longer_time_limits(method, limit):
 def test_ctrl_c(method, tmp_path):
     file = tmp_path / "cut-off.mdp"
     run = subprocess.Popen(
-        [sys.executable, "-m", "metricdp", "solve", *LONG, "--method", method, "-o", str(file), "--json"],
+        [sys.executable, "-m", "metricdp", "solve", *LONG, "--method", method, "-o", str(file), "--json", "--verbose"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
