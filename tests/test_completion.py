@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-BASH = """source script
+BASH = """source ./script
 COMP_WORDS=(metricdp "$@"); COMP_CWORD=$#
 _metricdp
 printf '%s\\n' "${COMPREPLY[@]}"
@@ -26,9 +26,9 @@ ASKED = [
 def answers(shell, words, tmp_path):
     if shell == "fish":
         line = " ".join(["metricdp", *words])
-        command = ["fish", "--no-config", "-c", f"source script; complete -C {line!r}"]
+        command = ["fish", "--no-config", "-c", f"source ./script; complete -C {line!r}"]
     elif shell == "zsh":
-        simulated = "emulate sh\n" + BASH.removeprefix("source script\n")
+        simulated = "emulate sh\n" + BASH.removeprefix("source ./script\n")
         command = ["zsh", "-fc", "source ./script\n" + simulated, "zsh", *words]
     else:
         command = ["bash", "--norc", "-c", BASH, "bash", *words]
@@ -55,7 +55,7 @@ def test_a_real_shell_completes(run, tmp_path, shell):
 def test_bash_is_told_which_function_completes(run, tmp_path):
     (tmp_path / "script").write_text(run("--completion", "bash")[1])
     done = subprocess.run(
-        ["bash", "--norc", "-c", "source script; complete -p metricdp"],
+        ["bash", "--norc", "-c", "source ./script; complete -p metricdp"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -3,8 +3,9 @@
 from metricdp.mechanism.baselines import exponential
 from metricdp.mechanism.certificate import Certificate, Optimality
 from metricdp.mechanism.certify import PrivacyCheck, check_privacy
-from metricdp.mechanism.files import load, save
+from metricdp.mechanism.files import save
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.opening import load
 from metricdp.mechanism.plane import PlaneCertificate, PlaneGuarantee, PlaneMechanism
 from metricdp.mechanism.plane_certify import PlaneCheck, check_plane
 from metricdp.mechanism.plane_files import is_plane_file, load_plane

@@ -115,7 +115,7 @@ def layout_of(source: Path, metadata: object) -> Layout:
         raise FileFormatError(f"{source} is not a mechanism file: it has no metadata")
     if metadata.get("format") == PLANE:
         raise FileFormatError(
-            f"{source} is the mechanism of a region, not of records: load it with metricdp.load_plane; the commands "
+            f"{source} is the mechanism of a region, not of records: load it with metricdp.load; the commands "
             "verify and perturb take it as it is, and solve tells its loss and bounds"
         )
     layout = LAYOUTS.get(metadata.get("format", ""))

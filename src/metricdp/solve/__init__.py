@@ -8,8 +8,9 @@ import importlib
 import inspect
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from metricdp.problem.plane import PlaneProblem
 from metricdp.solve.contract import Context, Ended, Incumbent, Solver, register
 from metricdp.solve.executor import Cluster
 from metricdp.solve.plane import PlaneResult, solve_plane
@@ -46,9 +47,16 @@ __all__ = [
 
 
 class Room(ModuleType):
-    """The module of this room, with the function of its name as its call."""
+    """The module of this room, with the function of its name as its call; problems of regions go to `solve_plane`."""
 
-    __call__ = staticmethod(solve)
+    if TYPE_CHECKING:
+        __call__ = staticmethod(solve)
+    else:
+
+        def __call__(self, problem: Any, **options: Any) -> Result | PlaneResult:
+            """Solve a problem of records or of a region: each kind takes its own options."""
+            return (solve_plane if isinstance(problem, PlaneProblem) else solve)(problem, **options)
+
     __signature__ = inspect.signature(solve)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from metricdp.data.readers.columns import find_columns
 from metricdp.data.records import Records
+from metricdp.data.region import Region
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ def as_records(obj: Any, *, kind: Kind | None = None) -> Records:
     """
     if isinstance(obj, Records):
         return obj
+    if isinstance(obj, Region):
+        raise InputError(
+            "records cannot be made from a region: give it to metricdp.PlaneProblem, or take region.records"
+        )
     if isinstance(obj, str | bytes | PathLike):
         raise InputError(f"records cannot be made from {obj!r:.80}: read a file with metricdp.data.read_records")
     if hasattr(obj, "columns") and hasattr(obj, "to_crs"):
