@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
 from metricdp.cli.checks import check_targets
 from metricdp.data import read_matrix
 from metricdp.data.named import file_named
@@ -39,15 +39,23 @@ def evaluate_command(
         str,
         typer.Option(
             help=f"Mechanisms to compare with: {','.join(NAMES)}; or all; or none. NAME=FILE (.npy, .csv, .mdp) "
-            "among them is a mechanism or a matrix of your own, judged as it is."
+            "among them is a mechanism or a matrix of your own, judged as it is.",
+            autocompletion=one_of("all", "none", *NAMES),
         ),
     ] = ",".join(QUICK_BASELINES),
     loss: Annotated[
-        str | None, typer.Option(help="travel | distance | a matrix file, if the file does not hold its loss.")
+        str | None,
+        typer.Option(
+            help="travel | distance | a matrix file, if the file does not hold its loss.",
+            autocompletion=one_of(*NAMED_LOSSES),
+        ),
     ] = None,
     adversary_prior: Annotated[
         str | None,
-        typer.Option(help="What the wrong adversary believes: uniform, or a file with one weight per record."),
+        typer.Option(
+            help="What the wrong adversary believes: uniform, or a file with one weight per record.",
+            autocompletion=one_of("uniform"),
+        ),
     ] = None,
     per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
     steps: Annotated[

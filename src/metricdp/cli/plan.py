@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from metricdp.cli.app import JsonOption, app, out, print_json
+from metricdp.cli.app import JsonOption, app, one_of, out, print_json
 from metricdp.cli.problems import MetricOption, OutputsOption, RecordsOption, eta_of, outputs_of, whole_seed
 from metricdp.data.named import chosen, named
 from metricdp.evaluate.plan import plan
@@ -26,7 +26,11 @@ def plan_command(
         str, typer.Option(help="How many reports of a person the promise covers, such as 5 or 5/day.")
     ] = "1",
     eta: Annotated[
-        str, typer.Option(help="Records within this distance are neighbours; by default the least that joins all.")
+        str,
+        typer.Option(
+            help="Records within this distance are neighbours; by default the least that joins all.",
+            autocompletion=one_of("connect"),
+        ),
     ] = "connect",
     records: RecordsOption = None,
     outputs: OutputsOption = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.data.named import named
 from metricdp.data.readers.files import format_of, is_there
@@ -47,7 +47,11 @@ def report(
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of the --map DATA.")
     ] = None,
     against: Annotated[
-        str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or none.")
+        str,
+        typer.Option(
+            help=f"Mechanisms to compare with: {','.join(BASELINES)}; or none.",
+            autocompletion=one_of("none", *BASELINES),
+        ),
     ] = ",".join(QUICK_BASELINES),
     as_json: JsonOption = False,
 ) -> None:
