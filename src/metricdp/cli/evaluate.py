@@ -15,6 +15,7 @@ from rich.text import Text
 
 from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
 from metricdp.cli.checks import check_targets
+from metricdp.cli.curves import epsilons_of, leakage_fields, print_sweep, print_told, sweep_fields, swept, told
 from metricdp.data import read_matrix
 from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
@@ -62,6 +63,16 @@ def evaluate_command(
         int | None,
         typer.Option("--trajectory", help="Also simulate walks of so many reports, and filter what they reveal."),
     ] = None,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep", metavar="EPSILONS", help="Also solve the problem at these budgets, such as 1,2,4: the curve."
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option("--gain-within", metavar="DISTANCE", help="Also how often a guess comes so near, such as 200m."),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for each comparison that solves an LP.")
     ] = TIME_LIMIT_SECONDS,
@@ -76,6 +87,7 @@ def evaluate_command(
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
     if steps is not None and steps < 1:
         raise InputError(f"--trajectory must be at least 1, got {steps}: give a number of reports")
+    budgets = epsilons_of(epsilons)
     found = rebuild(file, loss=_loss(loss))
     mechanism, problem = found.mechanism, found.problem
     belief, belief_name = _belief(adversary_prior, found)
@@ -83,15 +95,27 @@ def evaluate_command(
     attacks = {"the true prior": attack(mechanism, problem)}
     attacks[f"a wrong prior ({belief_name})"] = attack(mechanism, problem, belief=belief)
     table = compare({OURS: mechanism, **own}, problem, names, time_limit=time_limit)
+    tells, distance = told(found, within)
+    curve = swept(found, budgets, names, own, time_limit)
     if per_record is not None:
         write_whole(per_record, _per_record_csv(found, used).encode(), may_pack=True)
     walks = None if steps is None else trajectory(mechanism, steps)
     if as_json:
-        print_json({**_fields(found, used, attacks, table, file), "trajectory": None if walks is None else vars(walks)})
+        print_json(
+            {
+                **_fields(found, used, attacks, table, file),
+                "leakage": leakage_fields(tells, distance),
+                "sweep": sweep_fields(curve),
+                "trajectory": None if walks is None else vars(walks),
+            }
+        )
         return
     _print_head(found, used)
     _print_attacks(found, attacks)
+    print_told(found, tells, distance)
     _print_table(found, table)
+    if curve is not None:
+        print_sweep(found, curve)
     if walks is not None:
         _print_walks(walks)
     if per_record is not None:
@@ -210,8 +234,6 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
         f"tightest: the least epsilon that holds; certified: at epsilon = "
         f"{budget_words(found.problem.epsilon, found.problem.epsilons)}",
     )
-    told = comparison.ours.min_entropy_leakage
-    print_line(out, f"  one report of this mechanism tells {told:.3g} bits (min-entropy leakage)")
     for row in comparison.rows:
         if row.note:
             print_line(out, f"  {row.name}: {row.note}")

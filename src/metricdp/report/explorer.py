@@ -47,6 +47,7 @@ SCRIPTS = (
     "read.js",
     "draw.js",
     "sentences.js",
+    "names.js",
     "ground.js",
     "map.js",
     "lists.js",

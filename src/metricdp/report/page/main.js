@@ -206,5 +206,5 @@ for (const view of ["record", "report"]) byId(`view-${view}`).addEventListener("
 startSampling(state);
 
 // for scripts that drive this page: where a record is on the map, in pixels from its corner
-if (hasMap) window.metricdpExplorer = Object.freeze({ placeOf: stage.placeOf });
+if (hasMap) window.metricdpExplorer = Object.freeze({ placeOf: stage.placeOf, spotOf: stage.spotOf, names: stage.names });
 document.documentElement.dataset.ready = "true";

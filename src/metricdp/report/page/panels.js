@@ -324,7 +324,7 @@ function showFacts() {
   const items = [
     [count(nRecords), ` ${nRecords === 1 ? noun : `${noun}s`}`],
     [count(nOutputs), nOutputs === 1 ? " output" : " outputs"],
-    [`ε ${number(payload.epsilon, 6)}`, payload.unit ? ` per ${payload.unit}` : ""],
+    [`ε ${number(payload.epsilon, 4)}`, payload.unit ? ` per ${payload.unit}` : ""],
     [payload.eta === null ? "all" : inLength(payload.eta), payload.eta === null ? " are neighbours" : " neighbour distance"],
   ].map(([strong, rest]) => element("li", {}, element("b", { text: strong }), rest));
   items.push(proof.is_private ? element("li", { class: "good", text: "✓ private, proved" }) : element("li", { class: "bad", text: "nothing protected" }));
