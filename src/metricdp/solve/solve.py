@@ -115,7 +115,7 @@ def solve(
         merged = Merged.of(problem)
         if checkpoint is None:  # the choice of a method may take a while; with a checkpoint, its folder comes first
             trace.add(stage="start", **_start_fields(problem, merged))
-        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap)
+        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(asked, gap)
         run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
         if isinstance(chosen, WholeMethod):
             if start is not None:

@@ -56,6 +56,8 @@ class Auto(Solver):
         n, K = problem.n_records, problem.n_outputs
         if n > MOST_RECORDS_PER_OUTPUT * K or not isinstance(problem.metric, WITH_WINDOWS):
             return self
+        if problem.epsilons is not None:  # rows of strict records reach farther than windows on the map
+            return self
         cost = operations_of_all(problem.graph, K, gap)
         if cost <= CHEAP_OPERATIONS:
             return self
