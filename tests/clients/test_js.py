@@ -189,6 +189,15 @@ def test_verdicts_on_many_edited_files_are_the_same(node, tmp_path):
     compare_verdicts(node, tmp_path, 10_000, seed=3)
 
 
+def test_the_promise_is_in_the_same_words(node):
+    """For one epsilon and for epsilons of the records' own, whose smaller one holds at each step of a path."""
+    theirs = json.loads(node("tests/judge.js", FOLDER))
+    for name in FILES:
+        promise = theirs[name]["promise"].replace("Infinity", "inf")
+        assert promise == mdp.load(FOLDER / name).guarantee.sentence
+    assert sum("at each step" in one["promise"] for one in theirs.values() if one["accepted"]) == 2
+
+
 def outputs_of(node, asked):
     """The outputs that (path, row, number) stand for, by one process."""
     lines = "\n".join(f"{path}\t{row}\t{number}" for path, row, number in asked)
