@@ -1,6 +1,6 @@
 """The three ways to deploy: rates in Node and Chromium, waits for the service, speed of the batch job, memory of each.
 
-Rates are the best of three, so that what else the machine does falls on them as little as possible; latencies are what
+Rates are the best of five, so that what else the machine does falls on them as little as possible; latencies are what
 clients waited. Memory is the peak of the process that holds the mechanism (in Chromium: the page's), all its libraries
 included. METRICDP_ROME names the folder of Rome.
 """

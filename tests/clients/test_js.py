@@ -160,7 +160,12 @@ def test_what_is_published_is_there_with_the_licence():
     package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
     assert {"dist", "README.md", "LICENSE"} == set(package["files"])
     assert (CLIENT / "LICENSE").read_bytes() == (CLIENT.parents[1] / "LICENSE").read_bytes()
-    named = [package["main"], package["types"], *package["exports"]["./plane"].values(), package["exports"]["./classic"]]
+    named = [
+        package["main"],
+        package["types"],
+        *package["exports"]["./plane"].values(),
+        package["exports"]["./classic"],
+    ]
     assert all((CLIENT / path).is_file() for path in named)
 
 
