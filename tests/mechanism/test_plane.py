@@ -217,7 +217,15 @@ def test_moving_to_the_border_keeps_the_promise(mechanism):
 
 def test_the_promise_is_stated(mechanism):
     promise = mechanism.guarantee
-    assert "any two points of the region" in promise.sentence
+    assert "any two points of the region, or of its margin if they are moved to the border" in promise.sentence
+    for words in (promise.lines(), mechanism.certificate.lines()):
+        text = "\n".join(words)
+        outer = ", ".join(f"{v:.9g}" for v in (*ROME.outer_low, *ROME.outer_high))
+        assert f"points from the box {outer} are moved to the border, each coordinate by itself" in text
+        assert "Scope: every point of the box 41.88, 12.46, 41.898, 12.484 (6 x 5 cells" in text
+        assert f"none is shorter by more than {100 * (ROME.stretch - 1):.2g} %" in text
+        assert "nothing is taken off the budget" in text
+        assert f"by at most {ROME.rounding:.2g} km. The promise is exact for rounded points" in text
     assert promise.rounding < 1e-9
     assert promise.bound(0.1) > 0.1
     assert "8 inequalities" not in str(mechanism.certificate)
@@ -229,6 +237,14 @@ def test_the_promise_is_stated(mechanism):
         promise.unmet("eta>=3")
     with pytest.raises(InputError, match="zero or more"):
         promise.bound(-1.0)
+
+
+def test_a_region_without_a_margin_says_that_points_outside_are_refused():
+    box = mdp.data.region(41.88, 12.46, 41.89, 12.47, spacing=1.0, margin=0.0)
+    promise = mdp.mechanism.PlaneGuarantee(1.0, box)
+    assert "Border: points outside are refused; that they were is visible." in promise.lines()
+    square = mdp.data.region(0.0, 0.0, 1.0, 1.0, spacing=1.0, kind="vectors")
+    assert "points from anywhere are moved" in "\n".join(mdp.mechanism.PlaneGuarantee(1.0, square).lines())
 
 
 def test_a_mechanism_is_certified_again_when_copied(mechanism):
