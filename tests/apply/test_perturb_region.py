@@ -46,7 +46,9 @@ def command(monkeypatch, capsys):
 
 def test_a_region_is_solved_verified_and_used(command, points, tmp_path):
     made = tmp_path / "made.mdp"
-    code, out, _ = command("solve", f"region:{BOX}", "--epsilon", 1, "--spacing", 0.3, "-o", made, "--json")
+    code, out, _ = command(
+        "solve", f"region:{BOX}", "--epsilon", 1, "--spacing", 0.3, "--margin", 0.7, "-o", made, "--json"
+    )
     fields = json.loads(out)
     assert code == 0
     assert fields["certified"]
@@ -67,6 +69,8 @@ def test_a_region_is_solved_verified_and_used(command, points, tmp_path):
     with reports.open() as lines:
         rows = list(csv.DictReader(lines))
     assert [row["who"] for row in rows] == [f"p{i}" for i in range(50)]
+    region = mdp.load_plane(made).region
+    assert region.low[0] - region.outer_low[0] == pytest.approx(0.7 / 111.195, rel=1e-4)
     nodes = mdp.load_plane(made).outputs.coordinates.tolist()
     assert all([float(row["lat"]), float(row["lon"])] in nodes for row in rows)
 
@@ -127,6 +131,8 @@ def test_kept_columns_with_the_truth_are_refused(file, tmp_path):
         (("solve", f"region:{BOX}", "--epsilon", 1, "--eta", 1), "--eta is not for regions"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--gap", 0.1), "--gap is not for regions"),
         (("solve", "grid:2x2", "--epsilon", 1, "--spacing", 1), "--spacing is for regions"),
+        (("solve", "grid:2x2", "--epsilon", 1, "--margin", 1), "--margin is for regions"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--margin", -1), "margin must be a length"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--prior", "nowhere.csv"), "--prior must be"),
     ],
 )

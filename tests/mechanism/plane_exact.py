@@ -10,6 +10,7 @@ from itertools import product
 from tests.metric.precise import PI, RADIUS_KM, _arcsine, _sine
 
 STEPS = 2**31
+BITS = 189  # of the fractions of probabilities
 
 
 def hat(t: Fraction) -> Fraction:
@@ -31,6 +32,32 @@ def distribution(table, cells, x, y):
         if weight:
             row = table[i * (cells[1] + 2) + j].tolist()
             total = [t + weight * z for t, z in zip(total, row, strict=True)]
+    return total
+
+
+def as_lists(table):
+    """The rows of a table as whole numbers without bounds."""
+    return [row.tolist() for row in table]
+
+
+def chances(rows, cells, point):
+    """What `distribution` returns, from the steps of a point: all in whole numbers, for many points."""
+    ways = []
+    for step, n in zip(point, cells, strict=True):
+        cell = min(step // STEPS, n - 1)
+        weights = []
+        for i in range(cell, cell + 3):
+            away = abs(2 * step - (2 * i - 1) * STEPS)  # from the node, in half steps
+            weights.append((3 * STEPS**2 - away**2) // 2 if away <= STEPS else (3 * STEPS - away) ** 2 // 4)
+        ways.append((cell, weights))
+    (i, across), (j, along) = ways
+    total = [0] * len(rows[0])
+    for a, first in enumerate(across):
+        for b, second in enumerate(along):
+            weight = first * second
+            if weight:
+                row = rows[(i + a) * (cells[1] + 2) + j + b]
+                total = [t + weight * z for t, z in zip(total, row, strict=True)]
     return total
 
 

@@ -35,6 +35,7 @@ def solve_region(
     epsilon: float,
     *,
     spacing: float | None,
+    margin: float | None,
     outputs: str | None,
     prior: str | None,
     target: Path | None,
@@ -54,7 +55,7 @@ def solve_region(
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     reported = None if named is None else named.coordinates
-    box = region(south, west, north, east, spacing=spacing, epsilon=epsilon)
+    box = region(south, west, north, east, spacing=spacing, margin=margin, epsilon=epsilon)
     problem = PlaneProblem(box, epsilon=epsilon, outputs=reported, places=places)
     result = solve_plane(problem, time_limit=time_limit)
     if target is not None:

@@ -87,26 +87,44 @@ class PlaneGuarantee:
         """The promise in one sentence."""
         return (
             f"Any report is at most exp({self.epsilon:g} d) times more likely from one than from the other of any two "
-            f"points of the region at distance d ({self.metric}, d in {self.unit}), after coordinates are rounded by "
-            f"at most {self.rounding:.2g} {self.unit}."
+            f"points of the region, or of its margin if they are moved to the border, at distance d ({self.metric}, d "
+            f"in {self.unit}), after coordinates are rounded by at most {self.rounding:.2g} {self.unit}."
         )
 
     def lines(self) -> list[str]:
-        """Return the scope in plain words."""
+        """Return everything that belongs to the promise, in plain words: scope, border, projection and rounding."""
         region = self.region
-        corners = ", ".join(f"{value:.9g}" for value in (*region.low, *region.high))
         lines = [
             (
-                f"Scope: every point of the box {corners} ({region.cells[0]} x {region.cells[1]} cells of "
-                f"{float(region.sides[0]):.4g} x {float(region.sides[1]):.4g} {self.unit})."
-            )
+                f"Scope: every point of the box {_corners(region.low, region.high)} ({region.cells[0]} x "
+                f"{region.cells[1]} cells of {float(region.sides[0]):.4g} x {float(region.sides[1]):.4g} {self.unit})."
+            ),
+            self._border(),
         ]
         if region.kind == "places":
             lines.append(
                 f"Projection: no planar distance is longer than the great circle, and none is shorter by more than "
-                f"{100 * (region.stretch - 1):.2g} %, which is privacy given away for nothing."
+                f"{100 * (region.stretch - 1):.2g} %, which is privacy given away for nothing; nothing is taken off "
+                "the budget."
             )
+        lines.append(
+            f"Rounding: coordinates are rounded to 2^-31 of a cell, by at most {self.rounding:.2g} {self.unit}. The "
+            f"promise is exact for rounded points; for others d is at most {2 * self.rounding:.2g} {self.unit} longer."
+        )
         return lines
+
+    def _border(self) -> str:
+        """Return what becomes of points outside."""
+        region = self.region
+        if (region.outer_low, region.outer_high) == (region.low, region.high):
+            return "Border: points outside are refused; that they were is visible."
+        is_unbounded = not np.isfinite((region.outer_low, region.outer_high)).any()
+        reach = "anywhere" if is_unbounded else f"the box {_corners(region.outer_low, region.outer_high)}"
+        return (
+            "Border: points outside are refused, which is visible; or, where that is asked for, points from "
+            f"{reach} are moved to the border, each coordinate by itself, and the promise holds for them with the distances of "
+            "where they were."
+        )
 
     def unmet(self, requirement: str) -> str:
         """Return why a requirement such as ``"epsilon<=10, metric=haversine"`` is not met; empty if it is met."""
@@ -126,6 +144,10 @@ class PlaneGuarantee:
             if fault:
                 return fault
         return ""
+
+
+def _corners(low: tuple[float, float], high: tuple[float, float]) -> str:
+    return ", ".join(f"{value:.9g}" for value in (*low, *high))
 
 
 @dataclass(frozen=True)

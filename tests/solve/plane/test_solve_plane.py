@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.errors import InputError
+from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.plane_certify import check_plane
 from metricdp.solve.plane.cones import Cones
-from metricdp.solve.plane.loop import Loop
+from metricdp.solve.plane.loop import SLOPE_SCALE, Loop
 from metricdp.solve.plane.repair import private_table, whole
 from metricdp.solve.plane.solve import any_mechanism_bound, table_loss
 
@@ -90,6 +90,31 @@ def test_the_class_bound_holds_for_other_tables(problem, result):
         table = private_table(loop.at.plain.astype(float), problem, Cones.of(ROME))
         losses.append(table_loss(table, problem))
         assert loop.class_bound() <= min(losses)
+
+
+def test_the_class_bound_is_below_its_formula_in_more_digits(problem):
+    """Duals may be large where they cancel: factors in single precision would show."""
+    cones = Cones.of(ROME)
+    loop = Loop(problem, cones, share=1.0)
+    scale = np.array([SLOPE_SCALE, SLOPE_SCALE, 1.0], dtype=np.longdouble)[None, :, None]
+    factors = cones.factors * scale
+    factors = factors / np.linalg.norm(factors.astype(float), ord=2, axis=(1, 2)).astype(np.longdouble)[:, None, None]
+    for seed in range(20):
+        Y = np.random.default_rng(seed).normal(size=loop.at.Y.shape) * 10.0**5
+        loop.at.Y[:] = Y
+        Y = loop.at.Y.astype(np.longdouble)
+        Y[:, 2] = np.minimum(Y[:, 2], -loop.true_theta * np.hypot(Y[:, 0], Y[:, 1]))
+        reduced = problem.costs.astype(np.longdouble) * loop.unit
+        for q in range(cones.nodes.shape[1]):
+            np.add.at(reduced, cones.nodes[:, q], np.einsum("cp,cpk->ck", factors[:, :, q], Y))
+        exact = float(reduced.min(axis=1).sum()) / loop.unit
+        assert exact - 1e-8 * abs(exact) <= loop.class_bound() <= exact
+
+
+def test_bounds_above_the_loss_are_a_fault(problem, monkeypatch):
+    monkeypatch.setattr(Loop, "class_bound", lambda _: 100.0)
+    with pytest.raises(SolverError, match="above the loss"):
+        mdp.solve_plane(problem, max_steps=3, bound=False)
 
 
 def test_the_bound_for_any_mechanism_is_one_for_records(problem, result):

@@ -50,12 +50,14 @@ class Loop:
         epsilon, K = problem.epsilon, problem.n_outputs
         # costs of order 1: in units of 1 / epsilon, and for as many rows as there are cells
         self.unit = epsilon * problem.region.inner.size
-        self.costs = (problem.costs * self.unit).astype(F)
+        self.exact_costs = problem.costs * self.unit
+        self.costs = self.exact_costs.astype(F)
         self.theta = SLOPE_SCALE * epsilon * cones.side * share
         self.true_theta = SLOPE_SCALE * epsilon * cones.side
         factors = cones.factors * np.array([SLOPE_SCALE, SLOPE_SCALE, 1.0])[None, :, None]
         norms = np.linalg.norm(factors, ord=2, axis=(1, 2))
-        self.nodes, self.factors = cones.nodes, (factors / norms[:, None, None]).astype(F)
+        self.nodes, self.exact_factors = cones.nodes, factors / norms[:, None, None]
+        self.factors = self.exact_factors.astype(F)
         metric = CoordinateMetric(problem.region.metric)
         away = epsilon * metric.between(problem.region.records.coordinates, problem.outputs.coordinates)
         fall = np.exp(-DECAY * np.minimum(away, 40.0))
@@ -146,13 +148,13 @@ class Loop:
         """
         Y = self.at.Y.astype(np.float64)
         Y[:, 2] = np.minimum(Y[:, 2], -self.true_theta * (1.0 + 1e-12) * np.hypot(Y[:, 0], Y[:, 1]))
-        reduced, size = self.costs.astype(np.float64), np.abs(self.costs).astype(np.float64)
-        factors = self.factors.astype(np.float64)
+        # in double precision: what single precision does to factors, large duals would multiply
+        reduced, size = self.exact_costs.copy(), np.abs(self.exact_costs)
+        factors = self.exact_factors
         for q in range(self.nodes.shape[1]):
             for part in range(3):
                 term = factors[:, part, q, None] * Y[:, part]
                 np.add.at(reduced, self.nodes[:, q], term)
                 np.add.at(size, self.nodes[:, q], np.abs(term))
-        # costs were rounded to single precision, sums by far less
-        room = 2.0**-22 * np.abs(self.costs).max(axis=1).sum() + 2.0**-40 * size.max(axis=1).sum()
+        room = 2.0**-40 * size.max(axis=1).sum()  # far above the rounding of factors, products and sums
         return float((reduced.min(axis=1).sum() - room) / self.unit)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.errors import InputError
+from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.certificate import Optimality, relative_gap
 from metricdp.mechanism.exact import TOTAL
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.problem.problem import Problem
+from metricdp.solve.ending import PRIVACY_TOLERANCE
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import Loop
 from metricdp.solve.plane.repair import private_table
@@ -114,10 +115,10 @@ def solve_plane(
             if stop.is_due or loop.at.n >= max_steps or idle >= IDLE_CHECKS:
                 break
             next_check = min(max_steps, loop.at.n + max(CHECK_EVERY, loop.at.n // 4))
-    class_bound = max(0.0, min(loop.class_bound(), least))
+    class_bound = max(0.0, agreed(loop.class_bound(), least))
     lower = 0.0
     if bound and not stop.is_end_requested:
-        lower = min(any_mechanism_bound(problem, time_limit=time_limit).lower_bound, least)
+        lower = agreed(any_mechanism_bound(problem, time_limit=time_limit).lower_bound, least)
     optimality = Optimality(least, lower) if bound else None
     mechanism = PlaneMechanism(
         best, problem.region, problem.outputs, problem.epsilon, optimality, f"conic steps ({loop.at.n})"
@@ -142,6 +143,16 @@ def any_mechanism_bound(problem: PlaneProblem, *, time_limit: float | None = Non
         metric=problem.region.metric,
     )
     return solve(records, gap=BOUND_GAP, time_limit=time_limit)
+
+
+def agreed(bound: float, loss: float) -> float:
+    """Return a lower bound, at most the loss; raise an error if it is above the loss by more than rounding."""
+    if not bound <= loss * (1.0 + PRIVACY_TOLERANCE):
+        raise SolverError(
+            f"the lower bound {bound:g} is above the loss {loss:g} of a certified mechanism: a fault of this program, "
+            "please report it with the problem"
+        )
+    return min(bound, loss)
 
 
 def table_loss(table: NDArray[np.uint64], problem: PlaneProblem) -> float:
