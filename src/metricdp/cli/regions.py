@@ -177,3 +177,39 @@ def perturb_region(
     else:
         charged = f"{summary.reports:,} were charged to {summary.persons:,} persons in {options['ledger'].path}"
         print_line(console, f"{each}; {charged}.")
+
+
+def print_region(mechanism: PlaneMechanism) -> None:
+    """Print what a region's mechanism promises and claims, before what it costs at some places."""
+    print_line(out, repr(mechanism))
+    print_line(out, mechanism.guarantee.sentence)
+    best = mechanism.optimality
+    if best is None:
+        print_line(out, "The file claims no bounds.")
+    else:
+        print_line(
+            out,
+            f"Claimed by the file for its own prior and loss: expected loss {best.loss:.6g}, no mechanism with these "
+            f"outputs below {best.lower_bound:.6g}.",
+        )
+    print_line(
+        out,
+        "What follows is for people at some places only, and so is what it says of others; the promise above is for "
+        "all points.",
+    )
+
+
+def region_fields(mechanism: PlaneMechanism) -> dict[str, Any]:
+    """Return what `evaluate --json` says of a region; pairs and eta are of records."""
+    best = mechanism.optimality
+    return {
+        "domain": "plane",
+        "cells": mechanism.region.cells,
+        "pairs": None,
+        "eta": None,
+        "certified": mechanism.certificate.privacy.certified,
+        "tightest_epsilon": mechanism.certificate.privacy.tightest_epsilon,
+        "claimed_loss": None if best is None else best.loss,
+        "claimed_lower_bound": None if best is None else best.lower_bound,
+        "promise": mechanism.guarantee.sentence,
+    }
