@@ -57,6 +57,7 @@ SESSIONS = (
     "auditing.md",
     "places.md",
     "deploy.md",
+    "plane.md",
 )
 STEP = re.compile(r"(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
