@@ -62,6 +62,7 @@ SESSIONS = (
     "tutorial-own-distance.md",
     "auditing.md",
     "places.md",
+    "plane.md",
 )
 STEP = re.compile(r"(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

@@ -18,8 +18,9 @@ from metricdp.cli.checks import check_targets
 from metricdp.data.readers.files import format_of
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
-from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.opening import load
+from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.report.tables import print_line, printable
 from metricdp.statistics.counts import count_file
 from metricdp.statistics.estimate import LEVEL, PopulationEstimate, ShareInterval, estimate
@@ -82,7 +83,11 @@ def estimate_command(
 
 
 def _questions(
-    mechanism: Mechanism, districts: Path | None, column: str | None, ids: list[str], polygons: list[str]
+    mechanism: Mechanism | PlaneMechanism,
+    districts: Path | None,
+    column: str | None,
+    ids: list[str],
+    polygons: list[str],
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if districts is not None:
@@ -106,9 +111,18 @@ def _write(found: PopulationEstimate, intervals: dict[str, ShareInterval], targe
 
         save_estimate_plot(plot, found, intervals)
     if prior is not None:
-        weights = found.as_prior().prior
-        write_whole(prior, "".join(f"{weight!r}\n" for weight in weights.tolist()).encode(), may_pack=True)
+        write_whole(prior, _prior(found).encode(), may_pack=True)
         print_line(err, f"WARNING: {found.prior_warning}")
+
+
+def _prior(found: PopulationEstimate) -> str:
+    """Return what solve --prior takes: a weight in each line, or for a region places with their weights."""
+    records = found.as_prior()
+    if not isinstance(found.mechanism, PlaneMechanism):
+        return "".join(f"{weight!r}\n" for weight in records.prior.tolist())
+    axes = "lat,lon" if records.kind == "places" else "x,y"
+    rows = zip(records.coordinates.tolist(), records.prior.tolist(), strict=True)
+    return f"{axes},weight\n" + "".join(f"{a!r},{b!r},{weight!r}\n" for (a, b), weight in rows)
 
 
 def _corners(words: str) -> list[list[float]]:
@@ -122,7 +136,8 @@ def _corners(words: str) -> list[list[float]]:
 
 def _print(found: PopulationEstimate, intervals: dict[str, ShareInterval], level: float) -> None:
     records = found.mechanism.records
-    print_line(out, f"{found.n:,} reports of {records.name}: {records.n:,} records, {len(found.counts):,} outputs")
+    noun = "nodes" if isinstance(found.mechanism, PlaneMechanism) else "records"
+    print_line(out, f"{found.n:,} reports of {records.name}: {records.n:,} {noun}, {len(found.counts):,} outputs")
     state = "converged" if found.is_converged else "NOT converged"
     print_line(
         out,

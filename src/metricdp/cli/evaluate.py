@@ -16,11 +16,13 @@ from rich.text import Text
 from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
 from metricdp.cli.checks import check_targets
 from metricdp.cli.curves import epsilons_of, leakage_fields, print_sweep, print_told, sweep_fields, swept, told
-from metricdp.data import read_matrix
+from metricdp.cli.regions import print_region, refuse_options, region_fields
+from metricdp.data import read_matrix, read_records
 from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
+from metricdp.evaluate.at_places import at_places
 from metricdp.evaluate.compare import NAMES, OURS, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
 from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.guidance import guidance
@@ -28,9 +30,14 @@ from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
 from metricdp.mechanism.files import load
+from metricdp.mechanism.plane import PlaneMechanism
+from metricdp.mechanism.plane_files import is_plane_file, load_plane
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.budgets import budget_words
 from metricdp.report.tables import print_line, printable, stored_line
+
+DEFAULT_AGAINST = ",".join(QUICK_BASELINES)
+REGION_BASELINES = ("exponential", "planar-laplace-snapped", "planar-laplace-remapped", "uniform")
 
 
 @app.command("evaluate")
@@ -43,7 +50,7 @@ def evaluate_command(
             "among them is a mechanism or a matrix of your own, judged as it is.",
             autocompletion=one_of("all", "none", *NAMES),
         ),
-    ] = ",".join(QUICK_BASELINES),
+    ] = DEFAULT_AGAINST,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -57,6 +64,10 @@ def evaluate_command(
             help="What the wrong adversary believes: uniform, or a file with one weight per record.",
             autocompletion=one_of("uniform"),
         ),
+    ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="For regions: places where people are; the centres of the cells, all alike, by default."),
     ] = None,
     per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
     steps: Annotated[
@@ -80,15 +91,19 @@ def evaluate_command(
 ) -> None:
     """Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
     check_targets(
-        {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
+        {"--per-record": per_record},
+        {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior, "--prior": prior},
     )
+    region = load_plane(file) if is_plane_file(file) else None
+    if region is not None and against == DEFAULT_AGAINST:
+        against = ",".join(REGION_BASELINES)
     names, own = _names(against)
     if not time_limit > 0:
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
     if steps is not None and steps < 1:
         raise InputError(f"--trajectory must be at least 1, got {steps}: give a number of reports")
     budgets = epsilons_of(epsilons)
-    found = rebuild(file, loss=_loss(loss))
+    found = _found(file, region, prior=prior, loss=loss, steps=steps, epsilons=epsilons)
     mechanism, problem = found.mechanism, found.problem
     belief, belief_name = _belief(adversary_prior, found)
     used = utility(mechanism, problem)
@@ -101,16 +116,18 @@ def evaluate_command(
         write_whole(per_record, _per_record_csv(found, used).encode(), may_pack=True)
     walks = None if steps is None else trajectory(mechanism, steps)
     if as_json:
+        of_region = {} if region is None else region_fields(region)
         print_json(
             {
                 **_fields(found, used, attacks, table, file),
+                **of_region,
                 "leakage": leakage_fields(tells, distance),
                 "sweep": sweep_fields(curve),
                 "trajectory": None if walks is None else vars(walks),
             }
         )
         return
-    _print_head(found, used)
+    _print_head(found, used, region)
     _print_attacks(found, attacks)
     print_told(found, tells, distance)
     _print_table(found, table)
@@ -120,6 +137,25 @@ def evaluate_command(
         _print_walks(walks)
     if per_record is not None:
         print_line(out, f"each record's expected loss was written to {per_record}")
+
+
+def _found(
+    file: Path,
+    region: PlaneMechanism | None,
+    *,
+    prior: Path | None,
+    loss: str | None,
+    steps: int | None,
+    epsilons: str | None,
+) -> Rebuilt:
+    """Return the mechanism with its problem; that of a region at the places where people are."""
+    if region is not None:
+        given = {"trajectory": steps, "sweep": epsilons, "loss": None if loss == "distance" else loss}
+        refuse_options(given, dict.fromkeys(given))
+        return at_places(region, None if prior is None else read_records(prior))
+    if prior is not None:
+        raise InputError("--prior is for regions, and the file of records holds their prior: leave it out")
+    return rebuild(file, loss=_loss(loss))
 
 
 def _names(against: str) -> tuple[list[str], dict[str, Any]]:
@@ -152,9 +188,12 @@ def _unit(found: Rebuilt) -> str:
     return "km" if found.problem.records.kind == "places" and found.problem.loss_name != "given" else ""
 
 
-def _print_head(found: Rebuilt, used: Utility) -> None:
+def _print_head(found: Rebuilt, used: Utility, region: PlaneMechanism | None) -> None:
     problem, unit = found.problem, _unit(found)
-    print_line(out, repr(found.mechanism))
+    if region is None:
+        print_line(out, repr(found.mechanism))
+    else:
+        print_region(region)
     stored = stored_line(found.mechanism)
     if stored is not None:
         print_line(out, stored)

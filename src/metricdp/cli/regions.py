@@ -11,11 +11,14 @@ from metricdp.cli.app import err, out, print_json
 from metricdp.cli.checks import warn_of_people
 from metricdp.data import read_records, region
 from metricdp.data.named import file_named
+from metricdp.data.region import Region
 from metricdp.data.writing import stream_number, write_whole
 from metricdp.errors import InputError
+from metricdp.evaluate.plan_region import plan_region, usual_spacing, with_spacing
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_files import load_plane
+from metricdp.mechanism.promise import epsilon_for
 from metricdp.problem import PlaneProblem
 from metricdp.report.tables import print_line
 from metricdp.solve import solve_plane
@@ -28,6 +31,49 @@ def refuse_options(given: dict[str, Any], defaults: dict[str, Any]) -> None:
     name = next((name for name, value in given.items() if value != defaults[name]), None)
     if name is not None:
         raise InputError(f"--{name.replace('_', '-')} is not for regions: leave it out")
+
+
+def region_of(source: str, *, spacing: float | None, epsilon: float, margin: float | None = None) -> Region:
+    """Return the region that ``region:SOUTH,WEST,NORTH,EAST`` names, with its lattice."""
+    try:
+        south, west, north, east = (float(number) for number in source.partition(":")[2].split(","))
+    except ValueError:
+        raise InputError(
+            f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
+            "region:41.88,12.46,41.90,12.49"
+        ) from None
+    return region(south, west, north, east, spacing=spacing, margin=margin, epsilon=epsilon)
+
+
+def plan_of_region(
+    source: str,
+    *,
+    within: str,
+    factor: float,
+    reports: str,
+    spacing: float | None,
+    outputs: str | None,
+    as_json: bool,
+) -> None:
+    """Print what a promise means for ``region:SOUTH,WEST,NORTH,EAST``, and the command that comes next."""
+    epsilon = epsilon_for(within, factor, reports=reports)
+    named = None if outputs is None else read_records(file_named("--outputs", outputs)).coordinates
+    box = region_of(source, spacing=spacing, epsilon=epsilon)
+    if spacing is None:
+        side = usual_spacing(box, epsilon, n_outputs=None if named is None else len(named))
+        spacing = float(f"{side:.4g}")
+        box = with_spacing(box, spacing)
+    found = plan_region(box, within=within, factor=factor, reports=reports, outputs=named)
+    asked = "" if reports == "1" else f" --reports {reports}"
+    words = f"metricdp solve {source} --within {within} --factor {factor:g}{asked} --spacing {spacing:g}"
+    next_one = words + ("" if outputs is None else f" --outputs {outputs}") + " -o FILE.mdp"
+    if as_json:
+        print_json({**found.fields(), "command": next_one})
+        return
+    for line in found.lines():
+        print_line(out, line)
+    if found.is_feasible:
+        print_line(out, f"Next: {next_one}")
 
 
 def solve_region(
@@ -44,18 +90,11 @@ def solve_region(
     as_json: bool,
 ) -> None:
     """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file."""
-    try:
-        south, west, north, east = (float(number) for number in source.partition(":")[2].split(","))
-    except ValueError:
-        raise InputError(
-            f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
-            "region:41.88,12.46,41.90,12.49"
-        ) from None
     places = None if prior in (None, "uniform") else read_records(file_named("--prior", str(prior), "uniform"))
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     reported = None if named is None else named.coordinates
-    box = region(south, west, north, east, spacing=spacing, margin=margin, epsilon=epsilon)
+    box = region_of(source, spacing=spacing, margin=margin, epsilon=epsilon)
     problem = PlaneProblem(box, epsilon=epsilon, outputs=reported, places=places)
     result = solve_plane(problem, time_limit=time_limit)
     if target is not None:
@@ -139,3 +178,39 @@ def perturb_region(
     else:
         charged = f"{summary.reports:,} were charged to {summary.persons:,} persons in {options['ledger'].path}"
         print_line(console, f"{each}; {charged}.")
+
+
+def print_region(mechanism: PlaneMechanism) -> None:
+    """Print what a region's mechanism promises and claims, before what it costs at some places."""
+    print_line(out, repr(mechanism))
+    print_line(out, mechanism.guarantee.sentence)
+    best = mechanism.optimality
+    if best is None:
+        print_line(out, "The file claims no bounds.")
+    else:
+        print_line(
+            out,
+            f"Claimed by the file for its own prior and loss: expected loss {best.loss:.6g}, no mechanism with these "
+            f"outputs below {best.lower_bound:.6g}.",
+        )
+    print_line(
+        out,
+        "What follows is for people at some places only, and so is what it says of others; the promise above is for "
+        "all points.",
+    )
+
+
+def region_fields(mechanism: PlaneMechanism) -> dict[str, Any]:
+    """Return what `evaluate --json` says of a region; pairs and eta are of records."""
+    best = mechanism.optimality
+    return {
+        "domain": "plane",
+        "cells": mechanism.region.cells,
+        "pairs": None,
+        "eta": None,
+        "certified": mechanism.certificate.privacy.certified,
+        "tightest_epsilon": mechanism.certificate.privacy.tightest_epsilon,
+        "claimed_loss": None if best is None else best.loss,
+        "claimed_lower_bound": None if best is None else best.lower_bound,
+        "promise": mechanism.guarantee.sentence,
+    }

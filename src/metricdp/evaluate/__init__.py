@@ -1,6 +1,7 @@
 """Evaluation: what a mechanism costs, what an adversary learns, and how it compares."""
 
 from metricdp.evaluate.adversary import Attack, attack, posterior, wrong_prior
+from metricdp.evaluate.at_places import at_places
 from metricdp.evaluate.audit import MatrixAudit, audit
 from metricdp.evaluate.compare import BASELINES, Comparison, Row, compare
 from metricdp.evaluate.const_opt import const_opt
@@ -8,6 +9,7 @@ from metricdp.evaluate.estimates import Estimate, estimate
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.leakage import Leakage, Vulnerability, gain_within, leakage
 from metricdp.evaluate.plan import Plan, plan
+from metricdp.evaluate.plan_region import RegionPlan, plan_region
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
 from metricdp.evaluate.remap import best_outputs, remap
 from metricdp.evaluate.spanner import spanner, spanner_mechanism
@@ -26,12 +28,14 @@ __all__ = [
     "Plan",
     "Point",
     "Rebuilt",
+    "RegionPlan",
     "Row",
     "Sweep",
     "Tracker",
     "Trajectory",
     "Utility",
     "Vulnerability",
+    "at_places",
     "attack",
     "audit",
     "best_outputs",
@@ -42,6 +46,7 @@ __all__ = [
     "guidance",
     "leakage",
     "plan",
+    "plan_region",
     "posterior",
     "rebuild",
     "remap",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from metricdp.data import as_records
+from metricdp.data.region import Region
 from metricdp.errors import InputError
 from metricdp.evaluate.estimates import estimate
 from metricdp.evaluate.utility import output_distances
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from metricdp.evaluate.plan_region import RegionPlan
     from metricdp.metric.connecting import Joining
     from metricdp.metric.distances import Metric
 
@@ -33,6 +35,10 @@ PAIR_SHARE = 0.25  # of the available memory that pairs may take: the rest is fo
 SPREAD_OUTPUTS = 1_000  # that are suggested where not every record can be one
 EFFORT = 0.2  # of the samples that a comparison takes: a figure to plan with
 BOUNDS = ("planar-laplace-remapped", "exponential")  # mechanisms with the same guarantee, the better one first
+WHICH = (
+    "take     records if what is secret is one of this list; if people send coordinates, plan a region "
+    "(region:SOUTH,WEST,NORTH,EAST), whose promise is for all points; planar Laplace noise where no lattice fits"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +109,7 @@ class Plan:
                 "entries"
             )
         found.append(
-            f"solving  about {made.n_bytes / GIGABYTE:.2g} GB and {_duration(made.seconds)} for a gap of "
+            f"solving  about {made.n_bytes / GIGABYTE:.2g} GB and {duration(made.seconds)} for a gap of "
             f"{100 * self.gap:g} % ({made.method})"
         )
         if self.distance_at_most is not None and self.distance_at_least is not None:
@@ -111,6 +117,8 @@ class Plan:
                 f"distance to the truth  at most about {in_words(self.distance_at_most, metric)} on average, at least "
                 f"{in_words(self.distance_at_least, metric)}"
             )
+        if problem.records.kind == "places":
+            found.append(WHICH)
         return found
 
     @property
@@ -163,6 +171,18 @@ class Plan:
         }
 
 
+@overload
+def plan(
+    records: Region,
+    *,
+    within: float | str,
+    factor: float,
+    reports: int | str = 1,
+    outputs: ArrayLike | None = None,
+) -> RegionPlan: ...
+
+
+@overload
 def plan(
     records: Any,
     *,
@@ -174,13 +194,28 @@ def plan(
     metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
     gap: float = 0.01,
     seed: int = 0,
-) -> Plan:
+) -> Plan: ...
+
+
+def plan(
+    records: Any,
+    *,
+    within: float | str,
+    factor: float,
+    reports: int | str = 1,
+    eta: float | str = CONNECT,
+    outputs: int | str | ArrayLike | None = None,
+    metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
+    gap: float = 0.01,
+    seed: int = 0,
+) -> Plan | RegionPlan:
     """Return what a promise means for ``records``: budget, neighbours, outputs, memory, time, and expected distance.
 
     Parameters
     ----------
     records
-        As for a `Problem`.
+        As for a `Problem`; or a region (`metricdp.data.region`), of which every point is to be protected: then only
+        ``within``, ``factor``, ``reports`` and ``outputs`` (points) are taken, and the answer is a `RegionPlan`.
     within, factor
         The promise: somebody at this distance (``"200m"``, ``"0.2km"``, or a number in the metric's unit) sends the
         same report at least one in ``factor`` times as often.
@@ -201,6 +236,14 @@ def plan(
     >>> round(found.epsilon, 3), round(found.eta, 3), found.is_connected
     (1.386, 1.762, True)
     """
+    if isinstance(records, Region):
+        from metricdp.evaluate.plan_region import plan_region  # noqa: PLC0415  (it imports this module)
+
+        if metric is not None or eta != CONNECT or isinstance(outputs, (int, str)):
+            raise InputError(
+                "a region has neither eta nor a metric to choose, and its outputs are points: leave them out"
+            )
+        return plan_region(records, within=within, factor=factor, reports=reports, outputs=outputs)
     made = as_records(records, kind=kind_measured_by(metric))
     measure = as_metric(metric, made)
     promise = Promise.of(within, factor, reports=reports, metric=measure.name)
@@ -228,7 +271,7 @@ def plan(
     graph = problem.graph
     alone = int((np.bincount(graph.labels) == 1).sum())
     return Plan(
-        promise, problem, prediction, choice, graph.n_components, alone, _at_most(problem), _at_least(problem), gap
+        promise, problem, prediction, choice, graph.n_components, alone, at_most(problem), at_least(problem), gap
     )
 
 
@@ -245,7 +288,7 @@ def _connecting(tree: Joining, fits: Callable[[float], bool], within: float) -> 
     return float(lengths[low]) * (1.0 + 1e-9)
 
 
-def _at_most(problem: Problem) -> float | None:
+def at_most(problem: Problem) -> float | None:
     """Return the expected distance of a simple mechanism with the same guarantee, from a sample; None without one."""
     found = []
     for name in BOUNDS:
@@ -256,7 +299,7 @@ def _at_most(problem: Problem) -> float | None:
     return min(found, default=None)
 
 
-def _at_least(problem: Problem) -> float | None:
+def at_least(problem: Problem) -> float | None:
     """Return the expected distance to the nearest output, below which nothing can be."""
     distances = output_distances(problem)
     if distances is None:
@@ -269,7 +312,8 @@ def _at_least(problem: Problem) -> float | None:
     return math.fsum(problem.records.prior * np.concatenate(nearest))
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -122,8 +122,8 @@ class PlaneGuarantee:
         reach = "anywhere" if is_unbounded else f"the box {_corners(region.outer_low, region.outer_high)}"
         return (
             "Border: points outside are refused, which is visible; or, where that is asked for, points from "
-            f"{reach} are moved to the border, each coordinate by itself, and the promise holds for them with the distances of "
-            "where they were."
+            f"{reach} are moved to the border, each coordinate by itself, and the promise holds for them with the "
+            "distances of where they were."
         )
 
     def unmet(self, requirement: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.plane import PlaneMechanism
 
 REPORT_COLUMN = "report"
 WEIGHT_COLUMNS = ("weight", "weights", "count", "n")
@@ -48,7 +49,7 @@ class ReportCounts:
     (3, [1, 0, 0, 2])
     """
 
-    def __init__(self, mechanism: Mechanism, *, are_persons_named: bool = False) -> None:
+    def __init__(self, mechanism: Mechanism | PlaneMechanism, *, are_persons_named: bool = False) -> None:
         names = mechanism.outputs.ids(mechanism.records)
         self._number_of = {name: number for number, name in enumerate(names)}
         if len(self._number_of) < len(names):
@@ -106,7 +107,9 @@ class ReportCounts:
 
 
 def counts_of(
-    mechanism: Mechanism, reports: ReportCounts | SnappedReports | Iterable[Any], persons: Iterable[Any] | None = None
+    mechanism: Mechanism | PlaneMechanism,
+    reports: ReportCounts | SnappedReports | Iterable[Any],
+    persons: Iterable[Any] | None = None,
 ) -> ReportCounts:
     """Return the counts of reports in any form that `estimate` takes."""
     if isinstance(reports, ReportCounts):
@@ -123,7 +126,9 @@ def counts_of(
     return counts.add(reports, persons)
 
 
-def count_file(mechanism: Mechanism, path: str | PathLike[str], *, person: str | None = None) -> ReportCounts:
+def count_file(
+    mechanism: Mechanism | PlaneMechanism, path: str | PathLike[str], *, person: str | None = None
+) -> ReportCounts:
     """Count the reports of a file as `perturb_file` writes it: CSV with a column ``report``, or GeoJSON.
 
     The file may be of any length. With ``person``, the column (or property) of that name must name someone else in

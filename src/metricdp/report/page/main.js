@@ -4,11 +4,6 @@ const byChance = (a, b) => arrays.chance[b] - arrays.chance[a] || a - b;
 const state = { view: "record", record: 0, output: 0, order: Array.from({ length: nOutputs }, (_, k) => k).sort(byChance) };
 const outputOfRow = new Map((payload.output_rows || []).map((row, k) => [row, k]));
 const choose = { record: chooseRecord, output: chooseOutput };
-let stage;
-
-function announce(text) {
-  byId("live").textContent = text;
-}
 
 /** Choose a record, and with it the report that it gives most often: the two always belong together. */
 function chooseRecord(i) {
@@ -140,36 +135,6 @@ function startSearch() {
     active = (active + (event.key === "ArrowDown" ? 1 : found.length - 1)) % Math.max(1, found.length);
     show();
   });
-}
-
-function startTheme() {
-  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
-  let wanted = null;
-  try {
-    wanted = localStorage.getItem("metricdp-theme");
-  } catch {
-    // a page from disk may have no storage: the choice then lasts as long as the page
-  }
-  const apply = () => {
-    const isDark = wanted ? wanted === "dark" : system.matches;
-    root.dataset.theme = isDark ? "dark" : "light";
-    byId("theme").setAttribute("aria-pressed", String(isDark));
-    byId("theme-sign").textContent = isDark ? "☀" : "☾";
-    byId("theme-word").textContent = isDark ? "Light" : "Dark";
-    byId("theme").setAttribute("aria-label", "Dark theme");
-    if (stage) stage.paint();
-  };
-  system.addEventListener("change", apply);
-  byId("theme").addEventListener("click", () => {
-    wanted = root.dataset.theme === "dark" ? "light" : "dark";
-    try {
-      localStorage.setItem("metricdp-theme", wanted);
-    } catch {
-      // as above
-    }
-    apply();
-  });
-  apply();
 }
 
 /** A record that has something to show: the one that spreads its reports the most. */

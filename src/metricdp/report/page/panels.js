@@ -188,9 +188,9 @@ function showComparison() {
       element("div", { class: "track", "aria-hidden": "true" }, fill),
       element("p", { class: "mark-text", text: row.certified ? "certified at the same ε" : "does not satisfy this ε" })));
   }
-  const what = loss.is_own
+  const what = loss.words || (loss.is_own
     ? `Expected loss (${loss.name}) of mechanisms with the same records, outputs and ε.`
-    : "The file does not say which loss the mechanism was made for, so these are expected distances from record to report. A mechanism made for another loss need not be the best here.";
+    : "The file does not say which loss the mechanism was made for, so these are expected distances from record to report. A mechanism made for another loss need not be the best here.");
   box.replaceChildren(title, element("p", { class: "small", text: what }), list);
 }
 

@@ -54,7 +54,7 @@ function promiseAt(distance) {
     : `At ${apart} the promise is too weak to matter: one report may tell the two apart.`;
   const note = isFar
     ? `This is farther than η = ${inLength(payload.eta)}: it holds where a chain of neighbours of this length leads there.`
-    : "It holds for every report and for every pair of records so far apart.";
+    : `It holds for every report and for every pair of ${payload.region ? "points of the region" : "records"} so far apart.`;
   return { words, note, formula: `exp(ε × distance) = exp(${number(payload.epsilon, 4)} × ${number(distance, 4)}) = ${number(factor, 4)}` };
 }
 
