@@ -129,10 +129,29 @@ def service(folder: Path, file: Path) -> dict[str, Any]:
             waits = sorted(ask_for(port, n))
             middle, late = (round(1000 * waits[int(share * (len(waits) - 1))]) for share in (0.5, 0.99))
             found[f"clients {n}"] = {"reports": len(waits), "median ms": middle, "99 % within ms": late}
-        return {**found, "peak MB": peak_mb(process.pid)}
+        return {**found, "peak MB": peak_mb(process.pid), **own_part(folder, file)}
     finally:
         process.kill()
         process.wait()
+
+
+def own_part(folder: Path, file: Path) -> dict[str, float]:
+    """What of a report's wait is this library's: medians of charging with the draw, and of the draw alone."""
+    mechanism, place = mdp.load(file), [[57.7066, 11.9672]]
+    ledger = mdp.Ledger(folder / "own.db", limit=ENDLESS, key=folder / "own.key")
+    works = {
+        "charge and draw ms": lambda: ledger.perturb_points(mechanism, "Ana", place, limit=LIMIT_KM),
+        "draw ms": lambda: mechanism.perturb_points(place, limit=LIMIT_KM),
+    }
+    found = {}
+    for name, work in works.items():
+        seconds = []
+        for _ in range(200):
+            begin = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - begin)
+        found[name] = round(1000 * sorted(seconds)[100], 3)
+    return found
 
 
 def wait_for(port: int) -> None:
