@@ -252,12 +252,35 @@ def test_help_and_version(run):
     assert "Usage: " in text + complaint
 
 
+def test_interrupted_after_persons_were_charged(run, monkeypatch, tmp_path):
+    """Persons are charged before a report is drawn: an interruption in between is not told as if nothing was done."""
+    assert run("solve", *GRID, "--epsilon", 1, "-o", "grid.mdp")[0] == 0
+    name = mdp.load("grid.mdp").records.ids[0]
+    (tmp_path / "true.csv").write_text(f"id,who\n{name},Ana\n")
+    charge = mdp.Ledger.charge_many
+
+    def charge_and_interrupt(self, *words):
+        charge(self, *words)
+        raise KeyboardInterrupt
+
+    words = ("perturb", "grid.mdp", "--input", "true.csv", "--output", "new.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr(mdp.Ledger, "charge_many", charge_and_interrupt)
+        code, out, complaint = run(*words, "--person", "who", "--limit", 5)
+    assert (code, out) == (3, "")
+    told = "error: interrupted; no file is half written, but persons may be charged in"
+    assert complaint.endswith(f"{told} {tmp_path}/grid.mdp.ledger already\n")
+    assert not (tmp_path / "new.csv").exists()
+    with mdp.Ledger("grid.mdp.ledger", must_exist=True) as ledger:
+        assert ledger.spent("Ana") == 1.0
+
+
 def test_interrupted(run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("metricdp.cli.solve.named", interrupt)
-    assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; nothing was written\n")
+    assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; no file is half written\n")
 
 
 @pytest.fixture

@@ -60,6 +60,7 @@ SESSIONS = (
     "tutorial-city.md",
     "tutorial-service.md",
     "tutorial-own-distance.md",
+    "applying.md",
     "auditing.md",
     "places.md",
     "plane.md",
@@ -78,15 +79,35 @@ def test_pages_can_be_followed_literally(name, tmp_path, monkeypatch, capsys):
             exec(compile(content, name, "exec"), {})  # noqa: S102
         elif kind == "console":
             for command in (line[2:] for line in content.splitlines() if line.startswith("$ metricdp ")):
+                ran += 1
+                if " < " in command:
+                    _run_stream(command)
+                    continue
                 monkeypatch.setattr(sys, "argv", shlex.split(command))
                 with pytest.raises(SystemExit) as stop:
                     main()
                 assert not stop.value.code, capsys.readouterr().err
-                ran += 1
         elif kind == "text":  # what the page says is printed was printed by the step before it
             printed = capsys.readouterr().out
             assert content in printed
     assert ran > 0
+
+
+def _run_stream(command):
+    """Run a command of the form `metricdp ... < SOURCE > TARGET` in a process of its own: a report for each row."""
+    words, source, target = re.fullmatch(r"metricdp (.*) < ([\w.]+) > ([\w.]+)", command).groups()
+    with Path(source).open("rb") as rows, Path(target).open("wb") as reports:
+        done = subprocess.run(
+            [sys.executable, "-m", "metricdp", *shlex.split(words)],
+            stdin=rows,
+            stdout=reports,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "3 reports written" in done.stderr
+    assert len(Path(target).read_text().splitlines()) == 3 + (Path(target).suffix == ".csv")
 
 
 SET_UP = ['git clone "$REPOSITORY" metricdp', "cd metricdp", "make demo", "source .venv/bin/activate"]

@@ -22,7 +22,7 @@ from metricdp.budget.spending import budget
 from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, out, print_json, write_out
 from metricdp.cli.checks import check_targets
 from metricdp.cli.regions import perturb_region, refuse_options
-from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams
+from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams, saying_who_is_charged
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
@@ -254,7 +254,7 @@ def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dic
 
 
 def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    with Counting(err, "rows") as progress:
+    with Counting(err, "rows") as progress, saying_who_is_charged(options["ledger"]):
         summary = perturb_file(mechanism, source, target, progress=progress, **options)
     lines = [f"{summary.reports} reports written to {target}"]
     if summary.largest_snap_distance is not None:
@@ -302,7 +302,7 @@ def _perturb_region(
     if source is None or target is None:
         _perturb_stream(mechanism, options)
         return
-    with Counting(err, "rows") as progress:
+    with Counting(err, "rows") as progress, saying_who_is_charged(options["ledger"]):
         perturb_region(mechanism, source, target, options, progress=progress, as_json=as_json)
 
 
