@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 import metricdp as mdp
-from metricdp.report.tables import ProgressLine, print_comparison, print_result
+from metricdp.report.tables import ProgressLine, in_words, print_comparison, print_result
 from tests.conftest import ROME_500, linprog_optimum
 
 SOLVE_FIELDS = [
@@ -421,6 +421,24 @@ def test_long_words_of_trouble_are_wrapped():
     lines = console.file.getvalue().splitlines()
     assert len(lines) > 2
     assert max(map(len, lines)) <= 100
+
+
+def test_a_first_look_that_comes_late_is_not_waited_for_in_silence(run, monkeypatch):
+    """Windows with their bound, and steps, are lines before the first mechanism is there."""
+    monkeypatch.setattr("metricdp.solve.solvers.local.loop.SECONDS_PER_NOTE", 0.0)
+    code, _, plain = run(
+        "solve", "words", "--records", 150, "--epsilon", 1, "--eta", 6, "--method", "local", "-o", "w.mdp"
+    )
+    assert code in (0, 1)
+    lines = [line.strip() for line in plain.splitlines()]
+    first = next(at for at, line in enumerate(lines) if ": within" in line)
+    assert any("entries in windows, no mechanism can go below" in line for line in lines[:first])
+    assert any("before the next mechanism" in line for line in lines[:first])
+    assert max(map(len, plain.splitlines())) <= 100
+
+
+def test_windows_of_regions_are_said_without_a_bound():
+    assert in_words({"stage": "windows", "entries": 12_000, "regions": 4}) == "12,000 entries in windows"
 
 
 def test_progress_has_a_table_for_each_iterative_method():

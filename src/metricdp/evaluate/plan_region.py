@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metricdp.data.region import EPSILON_SPACING, Region, region
-from metricdp.evaluate.plan import at_least, at_most, duration
+from metricdp.evaluate.expected_distance import at_most, least_loss
+from metricdp.evaluate.plan import duration
 from metricdp.mechanism.promise import Promise
 from metricdp.metric.units import in_words, unit_of
 from metricdp.problem.memory_model import GIGABYTE, available_bytes
@@ -198,7 +199,7 @@ def plan_region(
             metric=made.metric,
             loss="distance",
         )
-        most, least = at_most(problem), at_least(problem)
+        most, least = at_most(problem), least_loss(problem)
     n_bytes = PROGRAM_BYTES + BYTES_PER_ENTRY * entries
     seconds = WITH_BOUND * SECONDS_PER_STEP * STEPS * entries
     return RegionPlan(promise, made, chosen.n, outputs is None, n_bytes, seconds, most, least)

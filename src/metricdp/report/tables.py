@@ -27,6 +27,7 @@ SHOWN_FIELDS = (
     "trouble",
     "checkpoint",
     "windows",
+    "steps",
     "local",
     "gave up",
     "infeasible",
@@ -159,8 +160,8 @@ def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return fo
         predicted = PREDICTED.search(str(row.get("reason", "")))
         size = f" for {row['records']:,} records" if "records" in row else ""
         return f"method {row.get('method', '')}{size}" + ("" if predicted is None else f": {predicted.group()}")
-    if stage == "regions":
-        return _local_fields(row)
+    if stage in ("regions", "windows", "steps"):
+        return _before_a_look(row)
     if stage == "certificate":
         return f"{row['pairs']:,} pairs x {row['outputs']:,} outputs checked exactly in {row['check_seconds']:.2f} s"
     if stage == "certified":
@@ -176,6 +177,16 @@ def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return fo
             f"{100 * row['gap']:.3g} %" + ("" if left is None else f", about {left:.0f} s left")
         )
     return None
+
+
+def _before_a_look(row: dict[str, Any]) -> str:
+    """Return how far the local method is before it has a new mechanism to show."""
+    if row["stage"] == "regions":
+        return _local_fields(row)
+    if row["stage"] == "steps":
+        return f"step {row['iteration']:,} of {row['due']:,} before the next mechanism"
+    known = f", no mechanism can go below {row['lower_bound']:.6g}" if "lower_bound" in row else ""
+    return f"{row['entries']:,} entries in windows{known}"
 
 
 def _local_fields(row: dict[str, Any]) -> str:

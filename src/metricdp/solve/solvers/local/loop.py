@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 SWEEPS = 3  # of a completion for the bound
 STEPS_PER_CLOCK = 5
+SECONDS_PER_NOTE = 5.0  # between rows of the trace while no look is due
 MOST_GROWTHS = 8
 FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows are large enough
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
@@ -82,6 +83,7 @@ class _Run:
         self.schedule = Schedule(gap)
         self.growths = 0
         self.measured_at = FIRST_MEASURED  # steps
+        self._noted_at = time.perf_counter()
         self._columns: Columns | None = None
         self._repair_seconds = self._completion_seconds = 0.0
         self._iteration: Iteration | None = None
@@ -157,8 +159,16 @@ class _Run:
                 iteration = self._grown(iteration, iteration.mean_prices())
             if iteration.steps % STEPS_PER_CLOCK == 0 and not self._has_time():
                 break
+            self._note(iteration.steps, due)
         self.steps = iteration.steps
         return iteration
+
+    def _note(self, steps: int, due: int) -> None:
+        """Say that steps are taken, now and then: the first look may come late."""
+        now = time.perf_counter()
+        if now >= self._noted_at + SECONDS_PER_NOTE:
+            self._noted_at = now
+            self.trace.add(stage="steps", iteration=steps, due=due, lower_bound=self.bound)
 
     def _look(self, iteration: Iteration) -> Iteration:
         """Bound from below, repair, report; return the iteration to go on with, on larger windows if need be."""
