@@ -26,6 +26,7 @@ from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
+from metricdp.evaluate.walks import read_transition
 from metricdp.mechanism.files import load
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.budgets import budget_words
@@ -54,6 +55,13 @@ def evaluate_command(
         int | None,
         typer.Option("--trajectory", help="Also simulate walks of so many reports, and filter what they reveal."),
     ] = None,
+    transition: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --trajectory: the public probability of each move, N x N (.npz of scipy.sparse, .npy, .csv); by "
+            "default a walk between neighbours."
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for each comparison that solves an LP.")
     ] = TIME_LIMIT_SECONDS,
@@ -61,13 +69,17 @@ def evaluate_command(
 ) -> None:
     """Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
     check_targets(
-        {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
+        {"--per-record": per_record},
+        {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior, "--transition": transition},
     )
     names, own = _names(against)
     if not time_limit > 0:
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
     if steps is not None and steps < 1:
         raise InputError(f"--trajectory must be at least 1, got {steps}: give a number of reports")
+    if transition is not None and steps is None:
+        raise InputError("--transition is how people move between reports: give --trajectory STEPS with it")
+    moves = None if transition is None else read_transition(transition)
     found = rebuild(file, loss=_loss(loss))
     mechanism, problem = found.mechanism, found.problem
     belief, belief_name = _belief(adversary_prior, found)
@@ -77,7 +89,8 @@ def evaluate_command(
     table = compare({OURS: mechanism, **own}, problem, names, time_limit=time_limit)
     if per_record is not None:
         write_whole(per_record, _per_record_csv(found, used).encode(), may_pack=True)
-    walks = None if steps is None else trajectory(mechanism, steps)
+    among = distance_among_records(problem)
+    walks = None if steps is None else trajectory(mechanism, steps, transition=moves, metric=among)
     if as_json:
         print_json({**_fields(found, used, attacks, table, file), "trajectory": None if walks is None else vars(walks)})
         return
@@ -85,7 +98,7 @@ def evaluate_command(
     _print_attacks(found, attacks)
     _print_table(found, table)
     if walks is not None:
-        _print_walks(walks)
+        _print_walks(walks, "" if among is None else among.name)
     if per_record is not None:
         print_line(out, f"each record's expected loss was written to {per_record}")
 
@@ -165,7 +178,7 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
         print_line(out, f"  distances among records are not known for the metric {found.problem.metric.name!r}")
 
 
-def _print_walks(walks: Trajectory) -> None:
+def _print_walks(walks: Trajectory, metric: str) -> None:
     print_line(
         out,
         f"Walks of {walks.n_steps} reports ({walks.n_walks} simulated): loss {walks.loss:.4g} as reported, "
@@ -173,6 +186,12 @@ def _print_walks(walks: Trajectory) -> None:
         f"adversary is right {100 * walks.right_alone:.3g} % from one report, {100 * walks.right_filtered:.3g} % with "
         "the filter",
     )
+    if walks.error_alone is not None:
+        print_line(
+            out,
+            f"  the adversary is off by {walks.error_alone:.4g} on average from one report, {walks.error_filtered:.4g} "
+            f"with the filter ({metric})",
+        )
     print_line(out, f"  {walks.promise}")
 
 
