@@ -29,6 +29,7 @@ from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
+from metricdp.evaluate.walks import read_transition
 from metricdp.mechanism.files import load
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_files import is_plane_file, load_plane
@@ -84,6 +85,13 @@ def evaluate_command(
         str | None,
         typer.Option("--gain-within", metavar="DISTANCE", help="Also how often a guess comes so near, such as 200m."),
     ] = None,
+    transition: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --trajectory: the public probability of each move, N x N (.npz of scipy.sparse, .npy, .csv); by "
+            "default a walk between neighbours."
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for each comparison that solves an LP.")
     ] = TIME_LIMIT_SECONDS,
@@ -92,7 +100,13 @@ def evaluate_command(
     """Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
     check_targets(
         {"--per-record": per_record},
-        {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior, "--prior": prior},
+        {
+            "FILE.mdp": file,
+            "--loss": loss,
+            "--adversary-prior": adversary_prior,
+            "--prior": prior,
+            "--transition": transition,
+        },
     )
     region = load_plane(file) if is_plane_file(file) else None
     if region is not None and against == DEFAULT_AGAINST:
@@ -102,6 +116,9 @@ def evaluate_command(
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
     if steps is not None and steps < 1:
         raise InputError(f"--trajectory must be at least 1, got {steps}: give a number of reports")
+    if transition is not None and steps is None:
+        raise InputError("--transition is how people move between reports: give --trajectory STEPS with it")
+    moves = None if transition is None else read_transition(transition)
     budgets = epsilons_of(epsilons)
     found = _found(file, region, prior=prior, loss=loss, steps=steps, epsilons=epsilons)
     mechanism, problem = found.mechanism, found.problem
@@ -114,7 +131,8 @@ def evaluate_command(
     curve = swept(found, budgets, names, own, time_limit)
     if per_record is not None:
         write_whole(per_record, _per_record_csv(found, used).encode(), may_pack=True)
-    walks = None if steps is None else trajectory(mechanism, steps)
+    among = distance_among_records(problem)
+    walks = None if steps is None else trajectory(mechanism, steps, transition=moves, metric=among)
     if as_json:
         of_region = {} if region is None else region_fields(region)
         print_json(
@@ -134,7 +152,7 @@ def evaluate_command(
     if curve is not None:
         print_sweep(found, curve)
     if walks is not None:
-        _print_walks(walks)
+        _print_walks(walks, "" if among is None else among.name)
     if per_record is not None:
         print_line(out, f"each record's expected loss was written to {per_record}")
 
@@ -236,7 +254,7 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
         print_line(out, f"  distances among records are not known for the metric {found.problem.metric.name!r}")
 
 
-def _print_walks(walks: Trajectory) -> None:
+def _print_walks(walks: Trajectory, metric: str) -> None:
     print_line(
         out,
         f"Walks of {walks.n_steps} reports ({walks.n_walks} simulated): loss {walks.loss:.4g} as reported, "
@@ -244,6 +262,12 @@ def _print_walks(walks: Trajectory) -> None:
         f"adversary is right {100 * walks.right_alone:.3g} % from one report, {100 * walks.right_filtered:.3g} % with "
         "the filter",
     )
+    if walks.error_alone is not None:
+        print_line(
+            out,
+            f"  the adversary is off by {walks.error_alone:.4g} on average from one report, {walks.error_filtered:.4g} "
+            f"with the filter ({metric})",
+        )
     print_line(out, f"  {walks.promise}")
 
 

@@ -16,6 +16,7 @@ from metricdp.evaluate.spanner import spanner, spanner_mechanism
 from metricdp.evaluate.sweep import Point, Sweep, sweep
 from metricdp.evaluate.tracker import Tracker, Trajectory, trajectory
 from metricdp.evaluate.utility import Utility, utility, weighted_quantiles
+from metricdp.evaluate.walks import street_walk
 from metricdp.evaluate.word_noise import truncated_exponential
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "remap",
     "spanner",
     "spanner_mechanism",
+    "street_walk",
     "sweep",
     "trajectory",
     "truncated_exponential",
