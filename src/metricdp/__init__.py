@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Room,
         Status,
         solve_plane,
+        solve_triangles,
     )
     from metricdp.statistics import PopulationEstimate, estimate
 
@@ -112,6 +113,7 @@ ROOM_OF = {
     "memoize": "budget",
     "plan": "evaluate",
     "solve_plane": "solve",
+    "solve_triangles": "solve",
 }
 
 __all__ = [
@@ -168,6 +170,7 @@ __all__ = [
     "report",
     "solve",
     "solve_plane",
+    "solve_triangles",
     "statistics",
 ]
 
