@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Room,
         Status,
         solve_plane,
+        solve_triangles,
     )
     from metricdp.statistics import PopulationEstimate, estimate
 
@@ -113,6 +114,7 @@ ROOM_OF = {
     "memoize": "budget",
     "plan": "evaluate",
     "solve_plane": "solve",
+    "solve_triangles": "solve",
 }
 
 __all__ = [
@@ -170,6 +172,7 @@ __all__ = [
     "report",
     "solve",
     "solve_plane",
+    "solve_triangles",
     "statistics",
 ]
 

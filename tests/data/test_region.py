@@ -10,7 +10,7 @@ from tests.mechanism.plane_exact import great_circle, hat
 from tests.metric.precise import true_distance
 
 import metricdp as mdp
-from metricdp.data.region import STEPS
+from metricdp.data.weights import STEPS
 from metricdp.errors import InputError
 
 BOXES = [
@@ -52,7 +52,7 @@ def test_weights_are_splines_and_sum_to_one():
     rng = np.random.default_rng(1)
     points = np.vstack([rng.uniform((0, 0), (3, 2), (40, 2)), [[0, 0], [3, 2], [1, 1], [0.5, 0.5]]])
     steps = region.steps_of(points)
-    cell, weights = region.places_of(steps)
+    cell, weights = region.lattice.places(steps, region.cells)
     for (i, j), (across, along), (x, y) in zip(cell.tolist(), weights.tolist(), steps.tolist(), strict=True):
         assert sum(across) == sum(along) == 2**63
         for k in range(3):

@@ -114,3 +114,49 @@ def factor(epsilon: float, distance: Decimal) -> Fraction:
     """exp(epsilon distance), rounded down by 50 digits."""
     with decimal.localcontext(prec=60):
         return Fraction((Decimal(epsilon) * distance).exp() * (1 - Decimal(10) ** -50))
+
+
+def triangle_at(cells, x, y):
+    """The corners (row, column) of the triangle around (x, y), in cells, and their weights: by trying both kinds."""
+    row = min(int(x), cells[0] - 1)
+    up = x - row
+
+    def across(r, column):
+        return column - (Fraction(1, 4) if r % 2 == 0 else Fraction(3, 4))
+
+    # two corners on one row of nodes, and one on the other, above or below their middle
+    for flat, tip, weight in ((row, row + 1, up), (row + 1, row, 1 - up)):
+        for column in range(int(y) - 1, int(y) + 3):
+            middle = across(flat, column) + Fraction(1, 2)
+            other = next(c for c in range(column - 1, column + 3) if across(tip, c) == middle)
+            right = y - weight * middle - (1 - weight) * across(flat, column)
+            left = 1 - weight - right
+            if left >= 0 and right >= 0:
+                corners = {(flat, column): left, (flat, column + 1): right, (tip, other): weight}
+                return {corner: share for corner, share in corners.items() if share}
+    raise AssertionError((x, y))
+
+
+def triangle_chances(rows, cells, point):
+    """The exact probabilities at a point in steps, over triangles."""
+    total = [Fraction(0)] * len(rows[0])
+    for (i, j), weight in triangle_at(cells, *(Fraction(v, STEPS) for v in point)).items():
+        total = [t + weight * z for t, z in zip(total, rows[i * (cells[1] + 2) + j], strict=True)]
+    return total
+
+
+def is_private_over_triangles(table, cells, epsilon, sides) -> bool:
+    """Whether no output is steeper in any triangle than epsilon times its least corner, from the plane through them."""
+    weights = [-(-(1 << 64) // (Fraction(epsilon) * side) ** 2) for side in sides]
+    rows = as_lists(table)
+    for i, j, tip in product(range(cells[0] + 1), range(cells[1] + 1), (-1, 1)):
+        if not 0 <= i + tip <= cells[0]:
+            continue
+        # the node in the other row that is half a cell further
+        other = j if i % 2 == 1 else j + 1
+        corners = [rows[r * (cells[1] + 2) + c] for r, c in ((i, j), (i, j + 1), (i + tip, other))]
+        for left, right, top in zip(*corners, strict=True):
+            up, along = top - Fraction(left + right, 2), right - left
+            if weights[0] * up**2 + weights[1] * along**2 > min(left, right, top) ** 2 * 2**64:
+                return False
+    return True

@@ -1,7 +1,7 @@
-"""Regions: a box of the plane or of the map, a lattice over it, and smooth weights of the lattice's nodes at any point.
+"""Regions: a box of the plane or of the map, a lattice over it, and weights of the lattice's nodes at any point.
 
-The box is divided into equal cells; the nodes are their centres and one ring outside. At each point of the box nine
-nodes have a weight: products of quadratic B-splines, which sum to 1. docs/plane.md has the proofs.
+The box is divided into equal cells; where the nodes are, and which of them have a weight at a point, depends on the
+kind of weights (`metricdp.data.weights`). docs/plane.md has the proofs.
 
 **Projection.** A place (latitude, longitude) has the planar coordinates (R lat, R c lon). With c the least cosine of a
 latitude that great circles between places of the box can reach, no planar distance is longer than the great circle:
@@ -20,24 +20,24 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricdp.data.frozen import frozen
 from metricdp.data.geodesy import EARTH_RADIUS_KM
 from metricdp.data.records import Records
+from metricdp.data.weights import KINDS, STEPS, Splines
 from metricdp.errors import Faults, InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.data.records import Kind
+    from metricdp.data.weights import Weights
 
     Pair = tuple[float, float]
 
-SUB_BITS = 31  # a cell is divided into 2^31 steps each way: the weights of a step are whole numbers of 2^-63
-STEPS = 1 << SUB_BITS
 MAX_CELLS = 1 << 14  # each way
 MAX_LATITUDE, MAX_WIDTH = 80.0, 30.0  # degrees: beyond it the projection would waste much of the budget
 EPSILON_SPACING = 0.25  # epsilon times the default spacing
@@ -61,6 +61,8 @@ class Region:
         The box of all points that may be moved to the border of the region; the projection is made for it.
     kind
         ``"places"`` or ``"vectors"``.
+    weights
+        The kind of weights: ``"bspline2"`` or ``"triangles"``.
 
     Examples
     --------
@@ -78,9 +80,12 @@ class Region:
     outer_low: Pair
     outer_high: Pair
     kind: Kind = "places"
+    weights: str = Splines.name
 
     def __post_init__(self) -> None:
         faults = Faults("the region")
+        if self.weights not in KINDS:
+            raise InputError(f"weights must be {' or '.join(KINDS)}, got {self.weights!r}")
         if self.kind not in ("places", "vectors"):
             raise InputError(f"kind must be 'places' or 'vectors', got {self.kind!r}")
         limits = (MAX_LATITUDE, 180.0) if self.kind == "places" else (math.inf, math.inf)
@@ -96,6 +101,9 @@ class Region:
             faults.check(
                 self.outer_low[axis] <= low and high <= self.outer_high[axis], "what lies around must contain the box"
             )
+            if not math.isfinite(high + (high - low)) or not math.isfinite(low - (high - low)):
+                faults.add(f"a region's {name} must be far from the largest floats, but it goes from {low} to {high}")
+                continue
             side = (high - low) / max(n, 1)
             reach = max(-self.outer_low[axis], side - low, self.outer_high[axis], high + side)
             faults.check(
@@ -108,9 +116,19 @@ class Region:
             raise InputError(f"a region may be {MAX_WIDTH:g} degrees wide with its margin: take a part of it")
 
     @property
+    def lattice(self) -> Weights:
+        """The kind of weights: where nodes are, and what they weigh."""
+        return KINDS[self.weights]
+
+    @property
     def shape(self) -> tuple[int, int]:
-        """The number of nodes each way, with the ring outside."""
-        return self.cells[0] + 2, self.cells[1] + 2
+        """The number of nodes each way."""
+        return self.lattice.shape(self.cells)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes."""
+        return self.shape[0] * self.shape[1]
 
     @property
     def metric(self) -> str:
@@ -121,7 +139,10 @@ class Region:
     def hash(self) -> str:
         """SHA-256 of everything that defines the region, in hexadecimal."""
         corners = [value.hex() for pair in (self.low, self.high, self.outer_low, self.outer_high) for value in pair]
-        return hashlib.sha256(json.dumps(["region", self.kind, corners, self.cells]).encode()).hexdigest()
+        parts = ["region", self.kind, corners, self.cells]
+        if self.weights != Splines.name:
+            parts.append(self.weights)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @cached_property
     def cosine(self) -> float:
@@ -154,19 +175,16 @@ class Region:
 
     @cached_property
     def records(self) -> Records:
-        """The nodes, row by row, with the ring outside: ``r0c0`` is a node of the ring."""
-        axes = [
-            a + (np.arange(n + 2) - 0.5) * ((b - a) / n)
-            for a, b, n in zip(self.low, self.high, self.cells, strict=True)
-        ]
-        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+        """The nodes, row by row; ``r0c0`` is the first."""
+        widths = [(b - a) / n for a, b, n in zip(self.low, self.high, self.cells, strict=True)]
+        points = self.low + self.lattice.positions(self.cells) * widths
         ids = [f"r{i}c{j}" for i in range(self.shape[0]) for j in range(self.shape[1])]
         return Records(points, ids=ids, kind=self.kind, name="lattice of a region")
 
     @cached_property
     def inner(self) -> NDArray[np.int64]:
-        """The numbers of the nodes that are centres of cells."""
-        return frozen(np.arange(self.shape[0] * self.shape[1]).reshape(self.shape)[1:-1, 1:-1].ravel())
+        """The numbers of the nodes inside the box: for splines the centres of cells."""
+        return frozen(self.lattice.inner(self.cells))
 
     def is_outside(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return whether each point is outside the box."""
@@ -185,27 +203,9 @@ class Region:
         share = np.clip(np.nan_to_num((points - self.low) / width), 0.0, 1.0)  # what is no number is outside
         return np.rint(share * self.cells * STEPS).astype(np.int64)
 
-    def places_of(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return the cell of each point and its weights each way: shapes (n, 2) and (n, 2, 3), whole numbers of 2^-63.
-
-        With t steps of T = 2^31 inside the cell, the nodes before, at and after it have the weights (T - t)², the
-        rest, and t², of 2 T² = 2^63.
-        """
-        cell = np.minimum(steps >> SUB_BITS, np.array(self.cells) - 1)
-        after = (steps - (cell << SUB_BITS)).astype(np.uint64)
-        before = np.uint64(STEPS) - after
-        first, last = before * before, after * after
-        return cell, np.stack([first, np.uint64(1 << 63) - first - last, last], axis=-1)
-
     def weights_at(self, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the nine nodes of each point and their weights in floats, shapes (n, 9): for losses and plots."""
-        cell, ways = self.places_of(self.steps_of(np.asarray(points, dtype=np.float64)))
-        shares = ways / 2.0**63
-        weights = shares[:, 0, :, None] * shares[:, 1, None, :]
-        rows = (cell[:, 0, None] + np.arange(3))[:, :, None] * self.shape[1] + (cell[:, 1, None] + np.arange(3))[
-            :, None
-        ]
-        return rows.reshape(len(cell), 9), weights.reshape(len(cell), 9)
+        """Return the nodes of each point and their weights in floats, shapes (n, m): for losses and plots."""
+        return self.lattice.at(self.steps_of(np.asarray(points, dtype=np.float64)), self.cells)
 
 
 def region(
@@ -218,6 +218,7 @@ def region(
     epsilon: float | None = None,
     margin: float | None = None,
     kind: Kind = "places",
+    weights: str = Splines.name,
 ) -> Region:
     """Return a box with a lattice.
 
@@ -230,6 +231,8 @@ def region(
     margin
         How far outside, in the same unit, points may be moved to the border where that is asked for; a tenth of the
         longer side if left out. Vectors may be moved from anywhere.
+    weights
+        ``"bspline2"``, or ``"triangles"``: nearly equilateral ones, with sides of the spacing at most.
     """
     try:
         low, high = (float(south), float(west)), (float(north), float(east))
@@ -243,9 +246,9 @@ def region(
         raise InputError(f"the spacing must be a positive length, got {spacing}")
     unbounded = (-math.inf, -math.inf), (math.inf, math.inf)
     fine = (MAX_CELLS, MAX_CELLS)
-    box = Region(low, high, fine, *((low, high) if kind == "places" else unbounded), kind)  # checks the corners
+    outer = (low, high) if kind == "places" else unbounded
+    box = Region(low, high, fine, *outer, kind, weights)  # checks the corners
     widths = [float(side * MAX_CELLS) for side in box.sides]
-    outer = unbounded
     if kind == "places":
         margin = max(widths) / 10.0 if margin is None else margin
         if not (math.isfinite(margin) and margin >= 0):
@@ -254,11 +257,16 @@ def region(
         outer = (low[0] - degrees[0], low[1] - degrees[1]), (high[0] + degrees[0], high[1] + degrees[1])
     elif margin is not None:
         raise InputError("a margin is for places: vectors may be moved to the border from anywhere")
-    counts = [max(1, math.ceil(min(width / spacing, 2 * MAX_CELLS) - 1e-9)) for width in widths]
-    return Region(low, high, (counts[0], counts[1]), *outer, kind)
+
+    def count(width: float, side: float) -> int:
+        return max(1, math.ceil(min(width / side, 2 * MAX_CELLS) - 1e-9))
+
+    columns = count(widths[1], spacing)
+    height = spacing if weights == Splines.name else math.sqrt(0.75) * widths[1] / columns
+    return Region(low, high, (count(widths[0], height), columns), *outer, kind, weights)
 
 
-def region_around(points: ArrayLike | Records, *, beyond: float = 0.0, **options: float | None) -> Region:
+def region_around(points: ArrayLike | Records, *, beyond: float = 0.0, **options: Any) -> Region:
     """Return the box around points, ``beyond`` km (or units) larger on each side, with a lattice as in `region`.
 
     The box contains the convex hull of the points, so it is more than is needed for a polygon.

@@ -14,7 +14,7 @@ from metricdp.data.region import Region
 from metricdp.errors import CertificationError, Faults, InputError
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.guarantee import unmet_number
-from metricdp.mechanism.plane_certify import PlaneCheck, check_plane
+from metricdp.mechanism.plane_inequalities import check_region
 from metricdp.mechanism.sample import cumulative, draw, system_bits
 from metricdp.mechanism.snap import as_points
 from metricdp.metric.units import per_unit, unit_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from metricdp.data.records import Records
     from metricdp.mechanism.certificate import Optimality
+    from metricdp.mechanism.plane_certify import PlaneCheck
 
 OUTSIDE = ("refuse", "border")
 REFUSED = (
@@ -169,8 +170,8 @@ class PlaneCertificate:
             (
                 f"Private: all points of the region ({promise.metric}), {check.n_outputs} outputs, satisfy epsilon = "
                 f"{per_unit(check.epsilon, promise.metric)} exactly: {check.n_compared:,} inequalities "
-                f"({check.n_coefficients:,} coefficients of splines), {check.n_decided_exactly:,} of them needed "
-                "integers."
+                f"({check.n_coefficients:,} for each output, {promise.region.weights} as weights), "
+                f"{check.n_decided_exactly:,} of them needed integers."
             ),
             f"Epsilon that these inequalities prove: {per_unit(check.tightest_epsilon, promise.metric, digits='.9g')}.",
             *promise.lines(),
@@ -223,7 +224,7 @@ class PlaneMechanism:
         faults.raise_if_any()
         object.__setattr__(self, "table", frozen(self.table))
         object.__setattr__(self, "epsilon", float(self.epsilon))
-        n = self.region.shape[0] * self.region.shape[1]
+        n = self.region.n_nodes
         faults.check(
             math.isfinite(self.epsilon) and self.epsilon > 0,
             f"epsilon must be positive and finite, got {self.epsilon!r}",
@@ -243,7 +244,7 @@ class PlaneMechanism:
 
     def recheck(self) -> PlaneCheck:
         """Run the exact check again; raise if the table does not pass it."""
-        check = check_plane(self.table, self.region.shape, self.epsilon, self.region.sides)
+        check = check_region(self.table, self.region, self.epsilon)
         if not check.certified:
             raise CertificationError(f"the table is not {self.epsilon:g}-mDP over the region: {check.fault}")
         return check
@@ -317,15 +318,10 @@ class PlaneMechanism:
     ) -> NDArray[np.int64]:
         """Draw for every point, those outside as if on the border: for callers that look at what is outside.
 
-        The node is drawn each way by one 63-bit whole number, the report by another.
+        The node is drawn by one 63-bit whole number each way (by one in all for triangles), the report by another.
         """
-        cell, weights = self.region.places_of(self.region.steps_of(points))
-        node = cell.copy()
-        for way in range(2):
-            u = bits(len(points))
-            node[:, way] += (u >= weights[:, way, 0]).astype(np.int64)
-            node[:, way] += (u >= weights[:, way, 0] + weights[:, way, 1]).astype(np.int64)
-        return draw(self._steps, node[:, 0] * self.region.shape[1] + node[:, 1], bits=bits)
+        nodes = self.region.lattice.draw(self.region.steps_of(points), self.region.cells, bits)
+        return draw(self._steps, nodes, bits=bits)
 
     def save(self, path: str | Path) -> None:
         """Write the mechanism to a ``.mdp`` file, completely or not at all."""

@@ -137,7 +137,7 @@ def _filter(values: NDArray[np.float64], p: int, weights: tuple[int, int]) -> tu
     u, along = _across(mean)
     across, _ = _across(slope)
     room = SUM_GUARD * _size_across(size)
-    w, v = (_as_float(weight) / 2.0**WEIGHT_BITS * (1.0 + 2.0**-50) for weight in weights)
+    w, v = (as_float(weight) / 2.0**WEIGHT_BITS * (1.0 + 2.0**-50) for weight in weights)
     steep = w * (np.abs(across) + room) ** 2 + v * (np.abs(along) + room) ** 2
     least = u - room
     is_sure = (steep <= least * least * (1.0 - PRODUCT_GUARD)) & (least > 0) | (room == 0)
@@ -147,7 +147,7 @@ def _filter(values: NDArray[np.float64], p: int, weights: tuple[int, int]) -> tu
     return np.argwhere(~is_sure), float(ratio.max(initial=0.0))
 
 
-def _as_float(weight: int) -> float:
+def as_float(weight: int) -> float:
     """Return a weight as a float; infinite beyond all floats, so that whole numbers decide."""
     try:
         return float(weight)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from metricdp.data.region import Region
+from metricdp.data.weights import KINDS
 from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.certificate import Optimality
@@ -34,7 +35,7 @@ from metricdp.problem.outputs import Outputs
 if TYPE_CHECKING:
     from metricdp.data.records import Kind
 
-DOMAIN, WEIGHTS = "plane", "bspline2"
+DOMAIN = "plane"
 BOX = ("low", "high", "outer_low", "outer_high")
 METADATA = {
     "format", "domain", "weights", "kind", "epsilon", *BOX, "cells", "solver", "created", "sha256", "metadata_sha256",
@@ -55,7 +56,7 @@ def save_plane(mechanism: PlaneMechanism, path: str | Path) -> None:
     metadata = {
         "format": PLANE,
         "domain": DOMAIN,
-        "weights": WEIGHTS,
+        "weights": region.weights,
         "kind": region.kind,
         "epsilon": mechanism.epsilon.hex(),
         **{name: json.dumps([value.hex() for value in getattr(region, name)]) for name in BOX},
@@ -121,8 +122,9 @@ def _load(source: Path) -> PlaneMechanism:
             optimality = Optimality(_exact(metadata["loss"]), _exact(metadata["lower_bound"]))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({short(error)})") from None
-    region = Region(**box, cells=(rows, columns), kind=cast("Kind", metadata["kind"]))
-    n = region.shape[0] * region.shape[1]
+    kind = cast("Kind", metadata["kind"])
+    region = Region(**box, cells=(rows, columns), kind=kind, weights=metadata["weights"])
+    n = region.n_nodes
     if len(tensors["table"]) != n:  # before the lattice is made, which follows from the metadata alone
         raise FileFormatError(f"{source} is damaged: its table has {len(tensors['table'])} rows, its region {n} nodes")
     outputs = Outputs.of(tensors["outputs"], region.records, seed=0)
@@ -142,10 +144,10 @@ def _check_metadata(source: Path, metadata: Any) -> None:
     missing, unknown = sorted(METADATA - set(metadata)), sorted(set(metadata) - METADATA - OPTIONAL_METADATA)
     if missing or unknown:
         raise FileFormatError(f"{source} is damaged: metadata missing {missing}, unknown {short(unknown)}")
-    if (metadata["domain"], metadata["weights"]) != (DOMAIN, WEIGHTS):
+    if metadata["domain"] != DOMAIN or metadata["weights"] not in KINDS:
         raise FileFormatError(
             f"{source} has weights {short(metadata['weights'])} over a {short(metadata['domain'])}, this version knows "
-            f"{WEIGHTS} over a {DOMAIN}: use a matching metricdp"
+            f"{' and '.join(KINDS)} over a {DOMAIN}: use a matching metricdp"
         )
 
 

@@ -85,10 +85,10 @@ class PlaneProblem:
                 f"{n_outside} of {places.n} places are outside the region: leave them out, or take a larger region"
             )
         made = Outputs.of(region.inner if outputs is None else outputs, region.records, seed=0)
-        n_entries = region.shape[0] * region.shape[1] * made.n
+        n_entries = region.n_nodes * made.n
         if n_entries > MAX_ENTRIES:
             raise InputError(
-                f"{region.shape[0] * region.shape[1]:,} nodes times {made.n:,} outputs are {n_entries:,} entries, more "
+                f"{region.n_nodes:,} nodes times {made.n:,} outputs are {n_entries:,} entries, more "
                 f"than {MAX_ENTRIES:,}: use a coarser lattice, fewer outputs or a smaller region"
             )
         metric = CoordinateMetric(region.metric)
@@ -108,7 +108,7 @@ class PlaneProblem:
     @property
     def n_nodes(self) -> int:
         """Number of nodes, with the ring outside."""
-        return self.region.shape[0] * self.region.shape[1]
+        return self.region.n_nodes
 
     @property
     def n_outputs(self) -> int:
@@ -119,6 +119,6 @@ class PlaneProblem:
     def costs(self) -> NDArray[np.float64]:
         """What a unit of each entry of the table costs, shape (nodes, K): losses by prior and weights of the nodes."""
         rows, weights = self.region.weights_at(self.places.coordinates)
-        start = np.arange(self.places.n + 1) * 9
+        start = np.arange(self.places.n + 1) * rows.shape[1]
         spread = csr_array((weights.ravel(), rows.ravel(), start), shape=(self.places.n, self.n_nodes))
         return frozen(spread.T @ (self.places.prior[:, None] * self.losses))

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.data.weights import Splines
+from metricdp.errors import InputError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -35,6 +38,8 @@ class Cones:
     @classmethod
     def of(cls, region: Region) -> Cones:
         """Return the cones of a region's lattice."""
+        if region.weights != Splines.name:
+            raise InputError(f"solve_plane needs splines as weights: for {region.weights} take solve_{region.weights}")
         sides = [float(side) for side in region.sides]
         mean = math.sqrt(sides[0] * sides[1])
         lines = [[_line(place) for place in range(2 * n + 1)] for n in region.cells]
