@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -412,6 +413,22 @@ def test_the_solver_speaks_of_itself_only_when_asked(run):
     assert "operations" not in plain
     assert max(len(line) for line in plain.splitlines()) <= 100
     assert "operations" in run(*words, "--verbose")[2]
+
+
+@pytest.mark.parametrize("method", ["local", "auto"])
+def test_strong_privacy_says_what_it_costs_and_what_costs_less(run, monkeypatch, method):
+    """Also where whole matrices are cheaper than windows that hold everything, and without --verbose."""
+    monkeypatch.setattr("metricdp.solve.solvers.auto.CHEAP_OPERATIONS", 0.0)
+    words = ("--epsilon", 0.2, "--eta", 1.5, "--method", method, "--gap", 0.3)
+    _, _, plain = run("solve", "grid:6x6", *words)
+    said = " ".join(plain.split())
+    assert (
+        "windows hold 100 % of 36 x 36 entries, so hardly anything can be left out at this epsilon: a gap of 30 %"
+        in said
+    )
+    assert re.search(r"takes (at most )?about 1 s of one core and 0\.\d GB; fewer outputs, .* gap cost less", said)
+    assert "operations" not in said
+    assert "windows hold" not in run("solve", "grid:6x6", "--epsilon", 9, *words[2:])[2]
 
 
 def test_long_words_of_trouble_are_wrapped():

@@ -182,7 +182,7 @@ def test_strong_privacy_is_announced_with_its_cost():
     assert rows.index(choice) < [row["stage"] for row in rows].index("windows")
 
 
-def test_a_long_solve_names_what_costs_less():
+def test_full_windows_name_what_costs_less():
     counts = LocalCounts(
         entries=4e8,
         multipliers=8e10,

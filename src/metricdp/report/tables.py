@@ -36,7 +36,8 @@ SHOWN_FIELDS = (
 )
 ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions")
 WIDTH = 100  # columns of a line of progress
-PREDICTED = re.compile(r"a gap of [^;]* GB")  # in the reason for a choice
+# in the reason for a choice: what the solve will cost; where hardly anything can be left out also why, and what helps
+PREDICTED = re.compile(r"(windows hold [^;:]*, so hardly [^;]*)?a gap of [^;]* GB(; fewer outputs[^;]*)?")
 SECONDS_PER_LINE = 1.0  # of the rows of iterations
 LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
