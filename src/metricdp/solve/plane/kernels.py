@@ -54,7 +54,7 @@ def row_steps(  # type: ignore[no-untyped-def]  # noqa: ANN201, PLR0917
             total, slope = 0.0, 0.0
             for k in range(n):
                 x = V[k] - steps[k] * t
-                total += x if x > 0.0 else 0.0
+                total += max(0.0, x)
                 slope += steps[k] if x > 0.0 else 0.0
             if slope == 0.0:  # too far right: begin left of the solution
                 highest, least = -1e300, 1e300

@@ -97,7 +97,9 @@ class Loop:
                 for one in where:
                     sums[one] += part
             self.tau[windows.blocks[group] : windows.blocks[group + 1]] = (STEP_SAFETY / sums).ravel()
-        self.tau /= F(max(self._norm(int(g)) for g in np.unique(np.linspace(0, windows.n_groups - 1, POWER_COLUMNS).astype(int))))
+        self.tau /= F(
+            max(self._norm(int(g)) for g in np.unique(np.linspace(0, windows.n_groups - 1, POWER_COLUMNS).astype(int)))
+        )
 
     def _norm(self, group: int) -> float:
         """Return the norm of the scaled operator of a group's first output, by power iteration."""
@@ -107,10 +109,15 @@ class Loop:
         kind = 2 * (p % 2) + q % 2
         nodes = (p[:, None] // 2 + self.kinds[kind, :, 0]) * m + q[:, None] // 2 + self.kinds[kind, :, 1]
         rows = np.repeat(np.arange(3 * len(p)), nodes.shape[1])
-        A = sp.csr_array((self.scaled[kind].ravel(), (rows, np.repeat(nodes, 3, axis=0).ravel())), shape=(3 * len(p), n * m))
+        A = sp.csr_array(
+            (self.scaled[kind].ravel(), (rows, np.repeat(nodes, 3, axis=0).ravel())), shape=(3 * len(p), n * m)
+        )
         block = slice(int(windows.blocks[group]), int(windows.blocks[group + 1]), WIDTH)
         cones = slice(int(windows.cones[group]) * WIDTH, int(windows.cones[group + 1]) * WIDTH, WIDTH)
-        scale, weight = np.sqrt(self.tau[block].astype(float) / STEP_SAFETY), np.repeat(self.sigma[cones].astype(float), 3)
+        scale, weight = (
+            np.sqrt(self.tau[block].astype(float) / STEP_SAFETY),
+            np.repeat(self.sigma[cones].astype(float), 3),
+        )
         x, norm = np.random.default_rng(0).random(n * m), 1.0
         for _ in range(POWER_STEPS):
             x = scale * (A.T @ (weight * (A @ (scale * x))))
@@ -185,7 +192,10 @@ class Loop:
         ways = [np.arange(n) for n in windows.shape]
         for group, block in windows.each(self.plain):
             outputs = windows.outputs(group)
-            inside = [np.clip(way, a, a + n - 1) for way, a, n in zip(ways, windows.low[group], windows.shapes[group], strict=True)]
+            inside = [
+                np.clip(way, a, a + n - 1)
+                for way, a, n in zip(ways, windows.low[group], windows.shapes[group], strict=True)
+            ]
             rows, columns = (one - low for one, low in zip(inside, windows.low[group], strict=True))
             beyond = [side * np.abs(way - one) for side, way, one in zip(self.cones.sides, ways, inside, strict=True)]
             far = np.hypot(beyond[0][:, None], beyond[1])

@@ -169,7 +169,9 @@ class _Search:
         loop, stop = self.loop, self.stop
         most_seconds = BOUND_SHARE * stop.time_limit
         while not stop.is_due and loop.n < max_steps // 2:
-            self._steps(min(loop.n + _more(loop.n), max_steps // 2), lambda: time.monotonic() - stop.begin > most_seconds)
+            self._steps(
+                min(loop.n + _more(loop.n), max_steps // 2), lambda: time.monotonic() - stop.begin > most_seconds
+            )
             before, self.bound = self.bound, max(self.bound, loop.class_bound())
             self.trace.add(stage="plane", iteration=loop.n, share=1.0, class_bound=self.bound)
             is_late = time.monotonic() - stop.begin > most_seconds
@@ -209,7 +211,9 @@ def _more(n: int) -> int:
 
 def _check(problem: PlaneProblem, gap: float, time_limit: float | None, max_steps: int) -> None:
     if not isinstance(problem, PlaneProblem):
-        raise InputError(f"solve_plane takes a PlaneProblem, got {type(problem).__name__}: use metricdp.solve for records")
+        raise InputError(
+            f"solve_plane takes a PlaneProblem, got {type(problem).__name__}: use metricdp.solve for records"
+        )
     if not 0.0 <= gap < 1.0:
         raise InputError(f"the gap must be at least 0 and below 1, got {gap}")
     if time_limit is not None and not time_limit > 0:

@@ -49,7 +49,9 @@ def cone_step(  # noqa: PLR0917
         shift_of = context.make_array(sig.args[8])(context, builder, value=shifts).data
         begin = builder.mul(kind, integers(NODES))
         places = [
-            builder.add(first, builder.mul(width, builder.load(builder.gep(shift_of, [builder.add(begin, integers(i))]))))
+            builder.add(
+                first, builder.mul(width, builder.load(builder.gep(shift_of, [builder.add(begin, integers(i))])))
+            )
             for i in range(NODES)
         ]
         data = context.make_array(sig.args[5])(context, builder, value=table).data
