@@ -35,7 +35,7 @@ def refuse_options(given: dict[str, Any], defaults: dict[str, Any]) -> None:
         raise InputError(f"--{name.replace('_', '-')} is not for regions: leave it out")
 
 
-def region_of(source: str, *, spacing: float | None, epsilon: float) -> Region:
+def region_of(source: str, *, spacing: float | None, epsilon: float, margin: float | None = None) -> Region:
     """Return the region that ``region:SOUTH,WEST,NORTH,EAST`` names, with its lattice."""
     try:
         south, west, north, east = (float(number) for number in source.partition(":")[2].split(","))
@@ -44,7 +44,7 @@ def region_of(source: str, *, spacing: float | None, epsilon: float) -> Region:
             f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
             "region:41.88,12.46,41.90,12.49"
         ) from None
-    return region(south, west, north, east, spacing=spacing, epsilon=epsilon)
+    return region(south, west, north, east, spacing=spacing, margin=margin, epsilon=epsilon)
 
 
 def plan_of_region(
@@ -83,6 +83,7 @@ def solve_region(
     epsilon: float,
     *,
     spacing: float | None,
+    margin: float | None,
     outputs: str | None,
     prior: str | None,
     target: Path | None,
@@ -101,7 +102,7 @@ def solve_region(
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     reported = None if named is None else named.coordinates
-    box = region_of(source, spacing=spacing, epsilon=epsilon)
+    box = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
     problem = PlaneProblem(box, epsilon=epsilon, outputs=reported, places=places)
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
 

@@ -90,6 +90,10 @@ def solve_command(
     spacing: Annotated[
         float | None, typer.Option(help="For regions: km between the nodes of the lattice; 0.25 / epsilon by default.")
     ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="For regions: km outside from which points may be moved to the border; a tenth by default."),
+    ] = None,
     gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = DEFAULT_GAP,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
@@ -148,6 +152,7 @@ def solve_command(
             source,
             one_epsilon(epsilon, within, factor, reports, metric="haversine"),
             spacing=spacing,
+            margin=margin,
             outputs=outputs,
             prior=prior,
             target=output,
@@ -159,8 +164,9 @@ def solve_command(
             as_json=as_json,
         )
         return
-    if spacing is not None:
-        raise InputError("--spacing is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
+    for name, value in (("spacing", spacing), ("margin", margin)):
+        if value is not None:
+            raise InputError(f"--{name} is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
     options = _method_options(
         method,
         benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
