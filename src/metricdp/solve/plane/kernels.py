@@ -11,9 +11,32 @@ from metricdp.solve.plane.tiles import cone_step
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 SUM_TOLERANCE = 1e-7
 NEWTON_STEPS = 60
+FAST = {"nsz", "contract", "arcp", "reassoc"}  # infinities stay what they are
 
 
-@njit(fastmath={"nsz", "contract", "arcp", "reassoc"}, cache=True, nogil=True)
+@njit(fastmath=FAST, cache=True, nogil=True)
+def unit_shift(V, steps, n, t):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return t at which ``max(0, V - steps t)`` sums to 1 over the first ``n`` entries, by Newton from ``t``."""
+    for _ in range(NEWTON_STEPS):
+        total, slope = 0.0, 0.0
+        for k in range(n):
+            x = V[k] - steps[k] * t
+            total += max(x, 0.0)
+            slope += steps[k] if x > 0.0 else 0.0
+        if slope == 0.0:  # too far right: begin left of the solution
+            highest, least = -1e300, 1e300
+            for k in range(n):
+                highest = max(highest, V[k] / steps[k])
+                least = min(least, steps[k])
+            t = highest - 1.0 / least
+            continue
+        t += (total - 1.0) / slope
+        if abs(total - 1.0) < SUM_TOLERANCE:
+            break
+    return t
+
+
+@njit(fastmath=FAST, cache=True, nogil=True)
 def row_steps(  # type: ignore[no-untyped-def]  # noqa: ANN201, PLR0917
     first,  # noqa: ANN001
     last,  # noqa: ANN001
@@ -49,23 +72,7 @@ def row_steps(  # type: ignore[no-untyped-def]  # noqa: ANN201, PLR0917
                 steps[n + lane] = step
                 V[n + lane] = Z[at + lane] - step * (costs[at + lane] + back[at + lane])
             n += WIDTH
-        t = shift[i]
-        for _ in range(NEWTON_STEPS):
-            total, slope = 0.0, 0.0
-            for k in range(n):
-                x = V[k] - steps[k] * t
-                total += max(0.0, x)
-                slope += steps[k] if x > 0.0 else 0.0
-            if slope == 0.0:  # too far right: begin left of the solution
-                highest, least = -1e300, 1e300
-                for k in range(n):
-                    highest = max(highest, V[k] / steps[k])
-                    least = min(least, steps[k])
-                t = highest - 1.0 / least
-                continue
-            t += (total - 1.0) / slope
-            if abs(total - 1.0) < SUM_TOLERANCE:
-                break
+        t = unit_shift(V, steps, n, shift[i])
         shift[i] = t
         n, squared = 0, 0.0
         for slot in range(starts[i], starts[i + 1]):

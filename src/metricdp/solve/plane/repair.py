@@ -1,9 +1,9 @@
 """Repair: any matrix over a lattice becomes a table that passes the exact check.
 
-A bump that falls by ``exp(-0.3 epsilon distance)`` along each axis is added where a matrix is too steep: it is itself
-not steep (about 0.42 epsilon at most), and helps by the rest of what it adds. Rows are normalised. What then is still
-too steep is cured by adding a constant to the whole column, which always works; whole numbers are made of that, and
-more of the constant is added until the exact check passes.
+A bump that falls by ``exp(-0.6 epsilon distance)`` is added where a matrix is too steep: it is itself not steep, and
+helps by the rest of what it adds. Rows are normalised, and both are done some times: many small bumps add less than one
+that cures everything. What then is still too steep is cured by adding a constant to the whole column, which always
+works; whole numbers are made of that, and more of the constant is added until the exact check passes.
 """
 
 from __future__ import annotations
@@ -43,19 +43,18 @@ def private_matrix(Z: NDArray[np.float64], cones: Cones, epsilon: float) -> NDAr
     lengths = np.hypot(*(STEPS * cones.sides).T)
     falls = np.exp(-BUMP_RATE * epsilon * lengths)
     is_large = columns.size >= PARALLEL_FROM and parallel_is_safe()
-    for _ in range(ROUNDS):
-
-        def add(first: int, last: int) -> None:
-            add_bumps(first, last, columns, cones.shape, kinds, factors, theta, STEPS, falls, BUMP_GAIN)
-
-        in_threads(add, len(columns), is_large=is_large)
-        columns /= columns.sum(axis=0)
     most = np.zeros(len(columns))
-    in_threads(
-        lambda first, last: most_missing(first, last, columns, cones.shape, kinds, factors, theta, most),
-        len(columns),
-        is_large=is_large,
-    )
+
+    def add(first: int, last: int) -> None:
+        add_bumps(first, last, columns, cones.shape, kinds, factors, theta, STEPS, falls, BUMP_GAIN)
+
+    def look(first: int, last: int) -> None:
+        most_missing(first, last, columns, cones.shape, kinds, factors, theta, most)
+
+    for _ in range(ROUNDS):
+        in_threads(add, len(columns), is_large=is_large)
+        np.divide(columns, columns.sum(axis=0), out=columns)
+    in_threads(look, len(columns), is_large=is_large)
     constant = np.maximum(most, 0.0) * (1.0 + 1e-9) + LEAST
     columns += constant[:, None]
     columns /= 1.0 + constant.sum()

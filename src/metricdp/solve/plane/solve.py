@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SHARES = (0.99, 0.995, 0.998)  # of epsilon at which is solved, one after the other: repair uses the rest
 CHECK_EVERY, GROWTH = 50, 4  # steps, then a quarter of those so far
 RISE = 1e-3  # relative: by how much a quarter more steps must raise the bound
-PROGRESS = 5e-4  # relative: the loss that a quarter more steps must save
+PROGRESS = 1e-3  # relative: the loss that a quarter more steps must save
 IDLE_CHECKS = 2  # that save less, one after the other, end a share
 BOUND_SHARE = 0.5  # of the time, at most, for the bound of the class
 MAX_STEPS = 20_000
@@ -168,14 +168,15 @@ class _Search:
         """Take steps at the whole epsilon until more of them no longer raise the bound of this lattice."""
         loop, stop = self.loop, self.stop
         most_seconds = BOUND_SHARE * stop.time_limit
-        while not stop.is_due and loop.n < max_steps // 2:
-            self._steps(
-                min(loop.n + _more(loop.n), max_steps // 2), lambda: time.monotonic() - stop.begin > most_seconds
-            )
+
+        def is_late() -> bool:
+            return stop.is_due or time.monotonic() - stop.begin > most_seconds
+
+        while not is_late() and loop.n < max_steps // 2:
+            self._steps(min(loop.n + _more(loop.n), max_steps // 2), is_late)
             before, self.bound = self.bound, max(self.bound, loop.class_bound())
             self.trace.add(stage="plane", iteration=loop.n, share=1.0, class_bound=self.bound)
-            is_late = time.monotonic() - stop.begin > most_seconds
-            if is_late or (before > 0.0 and self.bound - before <= RISE * self.bound):
+            if before > 0.0 and self.bound - before <= RISE * self.bound:
                 break
 
     def save_loss(self, max_steps: int) -> None:
@@ -185,7 +186,7 @@ class _Search:
             loop.set_share(share)
             best, idle = self.loss, 0
             while idle < IDLE_CHECKS:
-                self._steps(min(loop.n + _more(loop.n), max_steps), lambda: stop.is_due)
+                self._steps(min(loop.n + _more(loop.n), max_steps), lambda: self.stop.is_due)
                 table = private_table(loop.matrix(), self.problem, loop.cones)
                 loss = table_loss(table, self.problem)
                 idle = idle + 1 if loss > self.loss * (1.0 - PROGRESS) else 0
@@ -211,11 +212,10 @@ def _more(n: int) -> int:
 
 def _check(problem: PlaneProblem, gap: float, time_limit: float | None, max_steps: int) -> None:
     if not isinstance(problem, PlaneProblem):
-        raise InputError(
-            f"solve_plane takes a PlaneProblem, got {type(problem).__name__}: use metricdp.solve for records"
-        )
+        name = type(problem).__name__
+        raise InputError(f"solve_plane takes a PlaneProblem, got {name}: use metricdp.solve for problems of records")
     if not 0.0 <= gap < 1.0:
-        raise InputError(f"the gap must be at least 0 and below 1, got {gap}")
+        raise InputError(f"gap must be at least 0 and below 1, got {gap}")
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit}")
     if max_steps < 1:

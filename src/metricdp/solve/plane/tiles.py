@@ -23,12 +23,12 @@ def cone_step(  # noqa: PLR0917
     anchor: Any,
     sigma: Any,
     factors: Any,
-    at: Any,
-    row: Any,
+    at: Any,  # noqa: ARG001
+    row: Any,  # noqa: ARG001
     offsets: Any,
-    base: Any,
-    factor_at: Any,
-    scalars: Any,
+    base: Any,  # noqa: ARG001
+    factor_at: Any,  # noqa: ARG001
+    scalars: Any,  # noqa: ARG001
 ) -> Any:
     """Step cone ``at`` and add A'y of its new multipliers to ``back``; return the squared length of the plain step.
 
@@ -48,12 +48,8 @@ def cone_step(  # noqa: PLR0917
         width, parts = integers(WIDTH), integers(PARTS * WIDTH)
         shift_of = context.make_array(sig.args[8])(context, builder, value=shifts).data
         begin = builder.mul(kind, integers(NODES))
-        places = [
-            builder.add(
-                first, builder.mul(width, builder.load(builder.gep(shift_of, [builder.add(begin, integers(i))])))
-            )
-            for i in range(NODES)
-        ]
+        shift = [builder.load(builder.gep(shift_of, [builder.add(begin, integers(i))])) for i in range(NODES)]
+        places = [builder.add(first, builder.mul(width, one)) for one in shift]
         data = context.make_array(sig.args[5])(context, builder, value=table).data
         factor = [
             [
