@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
-from metricdp.cli.app import err, out, print_json
+from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
 from metricdp.cli.checks import warn_of_people
 from metricdp.data import read_records, region
 from metricdp.data.named import file_named
@@ -20,8 +22,8 @@ from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_files import load_plane
 from metricdp.mechanism.promise import epsilon_for
 from metricdp.problem import PlaneProblem
-from metricdp.report.tables import print_line
-from metricdp.solve import solve_plane
+from metricdp.report.tables import ProgressLine, print_line
+from metricdp.solve import PlaneResult, Status, solve_plane
 
 STANDARD_OUTPUT = 1  # its number among the open streams
 
@@ -85,43 +87,43 @@ def solve_region(
     outputs: str | None,
     prior: str | None,
     target: Path | None,
+    gap: float,
     time_limit: float | None,
+    memory_limit: float | None,
     trace: Path | None,
+    is_verbose: bool,
     as_json: bool,
 ) -> None:
-    """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file."""
+    """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file.
+
+    Exits with 1 if the gap to the bound of the lattice was not reached, as for records.
+    """
     places = None if prior in (None, "uniform") else read_records(file_named("--prior", str(prior), "uniform"))
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     reported = None if named is None else named.coordinates
-    box = region_of(source, spacing=spacing, margin=margin, epsilon=epsilon)
+    box = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
     problem = PlaneProblem(box, epsilon=epsilon, outputs=reported, places=places)
-    result = solve_plane(problem, time_limit=time_limit)
+    with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
+
+        def told(row: dict[str, Any]) -> None:
+            if row["stage"] == "start" and "records" in row:  # a run of its own, with its own clock
+                print_line(err, "Now the bound for any mechanism, from the places as records:")
+            progress(row)
+
+        result = solve_plane(problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, listener=told)
     if target is not None:
         result.mechanism.save(target)
     if trace is not None:
         write_whole(trace, (result.trace.json_lines() + "\n").encode(), may_pack=True)
+    _answer(result, target, gap=gap, warnings=warnings, as_json=as_json)
+
+
+def _answer(result: PlaneResult, target: Path | None, *, gap: float, warnings: list[str], as_json: bool) -> None:
+    """Print the result; exit with 1 if the gap was not reached."""
+    is_closed = result.status is Status.OPTIMAL
     if as_json:
-        fields = {
-            "status": "done",
-            "method": "conic steps",
-            "cells": box.cells,
-            "nodes": problem.n_nodes,
-            "outputs": problem.n_outputs,
-            "epsilon": epsilon,
-            "lower_bound": result.lower_bound,
-            "class_bound": result.class_bound,
-            "loss": result.loss,
-            "gap": result.gap,
-            "certified": result.mechanism.certificate.privacy.certified,
-            "rounding": box.rounding,
-            "stretch": box.stretch,
-            "seconds": result.seconds,
-            "iterations": result.steps,
-            "file": None if target is None else str(target),
-            "warnings": warnings,
-        }
-        print_json(fields)
+        print_json({**_solve_fields(result), "file": None if target is None else str(target), "warnings": warnings})
     else:
         print_line(out, repr(result.mechanism))
         for line in result.mechanism.certificate.lines():
@@ -129,8 +131,39 @@ def solve_region(
         print_line(out, result.mechanism.guarantee.sentence)
         if target is not None:
             print_line(out, f"written to {target}")
+        if not is_closed:
+            print_line(
+                err,
+                f"the gap {gap:g} to the bound of this lattice was not reached, it is {result.class_gap:.3g}: give "
+                "more time (--time-limit) or accept a larger --gap",
+            )
     if target is None:
         print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
+    if not is_closed:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _solve_fields(result: PlaneResult) -> dict[str, Any]:
+    problem, box = result.problem, result.problem.region
+    return {
+        "status": result.status.value,
+        "method": "conic steps",
+        "cells": box.cells,
+        "nodes": problem.n_nodes,
+        "outputs": problem.n_outputs,
+        "epsilon": problem.epsilon,
+        "lower_bound": result.lower_bound,
+        "class_bound": result.class_bound,
+        "loss": result.loss,
+        "gap": result.gap,
+        "class_gap": result.class_gap,
+        "certified": result.mechanism.certificate.privacy.certified,
+        "rounding": box.rounding,
+        "stretch": box.stretch,
+        "seconds": result.seconds,
+        "peak_mb": result.peak_mb,
+        "iterations": result.steps,
+    }
 
 
 def verify_region(file: Path, require: str | None, *, as_json: bool) -> None:

@@ -160,10 +160,10 @@ def solve_command(
         given = {
             "eta": eta, "records": records, "destination_prior": destination_prior, "metric": metric,
             "streets": streets, "partition": partition, "blocks": blocks, "regions": regions, "preset": preset,
-            "memory_limit": memory_limit, "threads": threads, "cluster": cluster, "tls_ca": tls_ca,
+            "threads": threads, "cluster": cluster, "tls_ca": tls_ca,
             "tls_cert": tls_cert, "tls_key": tls_key, "checkpoint": checkpoint, "lp": lp, "resume": resume or None,
             "all_rows": all_rows or None, "seed": seed or None, "method": None if method == "auto" else method,
-            "loss": None if loss == "distance" else loss, "gap": None if gap == DEFAULT_GAP else gap,
+            "loss": None if loss == "distance" else loss,
         }  # fmt: skip
         refuse_options(given, dict.fromkeys(given))
         solve_region(
@@ -174,8 +174,11 @@ def solve_command(
             outputs=outputs,
             prior=prior,
             target=output,
+            gap=gap,
             time_limit=time_limit,
+            memory_limit=memory_limit,
             trace=trace,
+            is_verbose=verbose,
             as_json=as_json,
         )
         return

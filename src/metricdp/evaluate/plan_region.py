@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from metricdp.data.region import EPSILON_SPACING, Region, region
 from metricdp.evaluate.expected_distance import at_most, least_loss
@@ -14,13 +14,15 @@ from metricdp.problem.memory_model import GIGABYTE, available_bytes
 from metricdp.problem.outputs import Outputs
 from metricdp.problem.plane import LARGEST_EXPONENT, MAX_ENTRIES
 from metricdp.problem.problem import CONNECT, Problem
+from metricdp.solve.plane.memory import REACHES, bytes_needed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# measured with squares of 9 x 9 to 45 x 45 cells: 456 to 490 bytes and 0.054 to 0.12 microseconds a step
-# for each entry, 1,500 to 4,500 steps. So time is right within a factor of a few.
-PROGRAM_BYTES, BYTES_PER_ENTRY = 0.2 * GIGABYTE, 480.0
+    from metricdp.problem.plane import PlaneProblem
+
+PROGRAM_BYTES = 0.2 * GIGABYTE  # before a solve; the rest is the solver's own count
+# measured with squares of 9 x 9 to 21 x 21 cells: MEASURED. So time is right within a factor of a few.
 SECONDS_PER_STEP, STEPS = 7e-8, 3_000
 WITH_BOUND = 2.0  # times as long
 COARSEST = 0.5  # epsilon times the spacing that is chosen for a large region; beyond, the lattice costs much
@@ -200,7 +202,7 @@ def plan_region(
             loss="distance",
         )
         most, least = at_most(problem), least_loss(problem)
-    n_bytes = PROGRAM_BYTES + BYTES_PER_ENTRY * entries
+    n_bytes = PROGRAM_BYTES + _solve_bytes(made, promise.epsilon, chosen.n)
     seconds = WITH_BOUND * SECONDS_PER_STEP * STEPS * entries
     return RegionPlan(promise, made, chosen.n, outputs is None, n_bytes, seconds, most, least)
 
@@ -211,10 +213,38 @@ def usual_spacing(box: Region, epsilon: float, *, n_outputs: int | None = None) 
     while exponent < COARSEST:
         made = with_spacing(box, exponent / epsilon)
         entries = made.shape[0] * made.shape[1] * (made.inner.size if n_outputs is None else n_outputs)
-        if entries <= MAX_ENTRIES and PROGRAM_BYTES + BYTES_PER_ENTRY * entries <= available_bytes():
+        needed = _solve_bytes(made, epsilon, made.inner.size if n_outputs is None else n_outputs)
+        if entries <= MAX_ENTRIES and PROGRAM_BYTES + needed <= available_bytes():
             break
         exponent += 0.05
     return min(exponent, COARSEST) / epsilon
+
+
+class _Count(NamedTuple):
+    n: int
+
+
+class _Sizes(NamedTuple):
+    """What the memory of a solve follows from, before there is a problem."""
+
+    region: Region
+    epsilon: float
+    n_outputs: int
+
+    @property
+    def n_nodes(self) -> int:
+        return self.region.shape[0] * self.region.shape[1]
+
+    @property
+    def places(self) -> _Count:
+        return _Count(self.region.inner.size)
+
+
+def _solve_bytes(made: Region, epsilon: float, n_outputs: int) -> float:
+    """Return the bytes of a solve with people at the centres of the cells, with the widest windows that fit."""
+    sizes = cast("PlaneProblem", _Sizes(made, epsilon, n_outputs))
+    needed = [bytes_needed(sizes, reach) for reach in REACHES]
+    return next((n for n in needed if PROGRAM_BYTES + n <= available_bytes()), needed[-1])
 
 
 def with_spacing(box: Region, spacing: float) -> Region:

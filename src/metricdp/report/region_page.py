@@ -105,7 +105,7 @@ def region_page(
         "certificate": _certificate(mechanism),
         "compared": [{"name": one, "loss": loss, "certified": is_private} for one, loss, is_private in compared],
         "loss": None if found is None else _loss(found, unit),
-        "convergence": convergence_fields(trace),
+        "convergence": convergence_fields(map(_bounds, trace)),
         "credit": credit,
         "shown": {"left_out": _left_out(arrays, region.inner)},
         "sampling": sampling_fields(mechanism, file),
@@ -113,6 +113,15 @@ def region_page(
         "arrays": {key: packed(values) for key, values in (arrays | ground_arrays).items()},
     }
     return assembled(f"{name} · metricdp explorer", payload, page="region.html", styles=STYLES, scripts=SCRIPTS)
+
+
+def _bounds(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row of a region's trace as one of records: the lower bound of steps is that of the lattice."""
+    if row.get("stage") == "plane":
+        return {**row, "lower_bound": row.get("class_bound"), "upper_bound": row.get("loss")}
+    if row.get("stage") == "end":
+        return {**row, "stage": "certified", "lower_bound": row.get("bound")}
+    return row
 
 
 def _arrays(mechanism: PlaneMechanism) -> dict[str, NDArray[Any]]:

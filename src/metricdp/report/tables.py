@@ -34,7 +34,7 @@ SHOWN_FIELDS = (
     "certificate",
     "certified",
 )
-ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions")
+ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions", "plane")
 WIDTH = 100  # columns of a line of progress
 # in the reason for a choice: what the solve will cost; where hardly anything can be left out also why, and what helps
 PREDICTED = re.compile(r"(windows hold [^;:]*, so hardly [^;]*)?a gap of [^;]* GB(; fewer outputs[^;]*)?")
@@ -154,9 +154,8 @@ def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return fo
     'loss 1, no mechanism can go below 0.9: within 10 %'
     """
     stage = row["stage"]
-    if stage == "start":
-        parts = f" in {row['components']:,} components" if row["components"] > 1 else ""
-        return f"{row['records']:,} records x {row['outputs']:,} outputs, {row['pairs']:,} neighbour pairs{parts}"
+    if stage in ("start", "plane"):
+        return _start_words(row)
     if stage == "choice":
         predicted = PREDICTED.search(str(row.get("reason", "")))
         size = f" for {row['records']:,} records" if "records" in row else ""
@@ -188,6 +187,17 @@ def _before_a_look(row: dict[str, Any]) -> str:
         return f"step {row['iteration']:,} of {row['due']:,} before the next mechanism"
     known = f", no mechanism can go below {row['lower_bound']:.6g}" if "lower_bound" in row else ""
     return f"{row['entries']:,} entries in windows{known}"
+
+
+def _start_words(row: dict[str, Any]) -> str:
+    """Return what a run begins with, of records or of a region, or how far the steps of a region are."""
+    if row["stage"] == "plane":
+        loss = f"loss {row['loss']:.6g}, " if "loss" in row else ""
+        return f"{row['iteration']:,} steps: {loss}no table over this lattice can go below {row['class_bound']:.6g}"
+    if "nodes" in row:
+        return f"{row['nodes']:,} nodes x {row['outputs']:,} outputs, about {row['forecast_mb']:,.0f} MB"
+    parts = f" in {row['components']:,} components" if row["components"] > 1 else ""
+    return f"{row['records']:,} records x {row['outputs']:,} outputs, {row['pairs']:,} neighbour pairs{parts}"
 
 
 def _local_fields(row: dict[str, Any]) -> str:

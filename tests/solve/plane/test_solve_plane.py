@@ -8,6 +8,7 @@ import pytest
 import metricdp as mdp
 from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.plane_certify import check_plane
+from metricdp.metric.simd import WIDTH
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import SLOPE_SCALE, Loop
 from metricdp.solve.plane.repair import private_table, whole
@@ -87,7 +88,7 @@ def test_the_class_bound_holds_for_other_tables(problem, result):
     losses = [result.loss]
     for _ in range(4):
         loop.run(25)
-        table = private_table(loop.at.plain.astype(float), problem, Cones.of(ROME))
+        table = private_table(loop.matrix(), problem, Cones.of(ROME))
         losses.append(table_loss(table, problem))
         assert loop.class_bound() <= min(losses)
 
@@ -99,14 +100,21 @@ def test_the_class_bound_is_below_its_formula_in_more_digits(problem):
     scale = np.array([SLOPE_SCALE, SLOPE_SCALE, 1.0], dtype=np.longdouble)[None, :, None]
     factors = cones.factors * scale
     factors = factors / np.linalg.norm(factors.astype(float), ord=2, axis=(1, 2)).astype(np.longdouble)[:, None, None]
+    windows, half = loop.windows, 2 * ROME.shape[1] - 3
     for seed in range(20):
-        Y = np.random.default_rng(seed).normal(size=loop.at.Y.shape) * 10.0**5
-        loop.at.Y[:] = Y
-        Y = loop.at.Y.astype(np.longdouble)
-        Y[:, 2] = np.minimum(Y[:, 2], -loop.true_theta * np.hypot(Y[:, 0], Y[:, 1]))
+        loop.Y[:] = np.random.default_rng(seed).normal(size=loop.Y.shape) * 10.0**5
         reduced = problem.costs.astype(np.longdouble) * loop.unit
-        for q in range(cones.nodes.shape[1]):
-            np.add.at(reduced, cones.nodes[:, q], np.einsum("cp,cpk->ck", factors[:, :, q], Y))
+        for group in range(windows.n_groups):
+            (top, left), (n, m) = windows.low[group], windows.shapes[group]
+            lines = np.arange(2 * n - 3)[:, None] + 2 * top, np.arange(2 * m - 3) + 2 * left
+            numbers = (lines[0] * half + lines[1]).ravel()  # of the cones of this window
+            begin, end = (3 * WIDTH * place for place in windows.cones[group : group + 2])
+            outputs = windows.outputs(group)
+            Y = loop.Y[begin:end].reshape(len(numbers), 3, WIDTH)[:, :, : len(outputs)].astype(np.longdouble)
+            Y[:, 2] = np.minimum(Y[:, 2], -loop.true_theta * np.hypot(Y[:, 0], Y[:, 1]))
+            for q in range(cones.nodes.shape[1]):
+                terms = np.einsum("cp,cpk->ck", factors[numbers, :, q], Y)
+                np.add.at(reduced, (cones.nodes[numbers, q][:, None], outputs), terms)
         exact = float(reduced.min(axis=1).sum()) / loop.unit
         assert exact - 1e-8 * abs(exact) <= loop.class_bound() <= exact
 
