@@ -579,3 +579,28 @@ def test_a_page_that_cannot_draw_says_why(visit, tmp_path, monkeypatch):
     page = visit(tmp_path / "grid.html")
     assert page.locator("#draw").count() == 0
     assert "too large to be inside" in page.inner_text("#not-drawn")
+
+
+def test_epsilons_of_the_records_own_are_promised_by_record(visit, tmp_path):
+    own = [0.5, 2.0, 2.0]
+    records = mdp.Records([[0.0, 0.0], [1.0, 0.0], [2.2, 0.0]], kind="vectors", ids=["first", "second", "third"])
+    problem = mdp.Problem(records, epsilon=own, eta=1.2)
+    write_explorer(tmp_path / "own.html", mdp.solve(problem).mechanism, problem=problem)
+    page = visit(tmp_path / "own.html")
+    assert "0.5 to 2" in page.locator("#facts").inner_text()
+    assert "the smaller of their own, 0.5 to 2" in page.locator("#privacy").inner_text()
+    page.locator("#distance").fill("1")
+    for record, formula in ((0, "exp(0.5 × 1) = 1.649"), (2, "exp(2 × 1) = 7.389")):
+        find(page, problem.records.ids[record])
+        assert formula in page.locator("#privacy .formula").inner_text().replace("\u00a0", " ")
+    page.locator("#distance").fill("2")  # beyond neighbours, steps with the larger epsilon add up
+    find(page, problem.records.ids[0])
+    assert "exp(2 × 2) = 54.6" in page.locator("#privacy .formula").inner_text().replace("\u00a0", " ")
+    for record, proved in ((0, "exp(0.5 × 1) = 1.65"), (1, "exp(0.5 × 1) = 1.65"), (2, "exp(2 × 1.2) = 11")):
+        find(page, problem.records.ids[record])
+        assert proved in page.locator("#report-words").inner_text().replace("\u00a0", " ")
+
+
+def find(page, name):
+    page.fill("#search", name)
+    page.press("#search", "Enter")

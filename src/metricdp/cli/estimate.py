@@ -53,6 +53,9 @@ def estimate_command(
         Path | None, typer.Option("-o", "--output", help="Write each record's share: CSV, or a GeoJSON map.")
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Write the intervals of all questions as CSV.")] = None,
+    by_record: Annotated[
+        bool, typer.Option("--record-intervals", help="Also low and high for each record of --output: one LP each.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimate (and the intervals) to a PNG or SVG.")] = None,
     prior: Annotated[
         Path | None, typer.Option(help="Write the estimate as a prior for solve --prior; read the warning.")
@@ -66,13 +69,16 @@ def estimate_command(
         raise InputError("--column goes with --districts FILE: name the file of the districts")
     if not 0.0 < level < 1.0:
         raise InputError(f"--level must be between 0 and 1, got {level}: give for example 0.95")
+    if by_record and target is None:
+        raise InputError("--record-intervals goes with --output FILE: name the file of the shares")
     targets = {"--output": target, "--table": table, "--plot": plot, "--prior": prior}
     check_targets(targets, {"FILE.mdp": file, "--input": source, "--districts": districts})
     mechanism = load(file)
     questions = _questions(mechanism, districts, column, ids or [], polygon or [])
     found = estimate(mechanism, count_file(mechanism, source, person=person))
     intervals = found.intervals(questions, level)
-    _write(found, intervals, targets)
+    each = _each(found, level) if by_record else None
+    _write(found, intervals, each, targets)
     if as_json:
         print_json(_fields(found, intervals, file))
         return
@@ -99,11 +105,21 @@ def _questions(
     return found
 
 
-def _write(found: PopulationEstimate, intervals: dict[str, ShareInterval], targets: dict[str, Path | None]) -> None:
+def _each(found: PopulationEstimate, level: float) -> list[ShareInterval]:
+    """Return the interval of each record's share; all of them hold at once, with those of the questions."""
+    return [found.interval(row, level) for row in range(found.mechanism.records.n)]
+
+
+def _write(
+    found: PopulationEstimate,
+    intervals: dict[str, ShareInterval],
+    each: list[ShareInterval] | None,
+    targets: dict[str, Path | None],
+) -> None:
     target, table, plot, prior = targets.values()
     if target is not None:
         is_map = format_of(target) in (".geojson", ".json")
-        write_whole(target, (_map(found) if is_map else _shares(found)).encode(), may_pack=True)
+        write_whole(target, (_map if is_map else _shares)(found, each).encode(), may_pack=True)
     if table is not None:
         write_whole(table, _intervals(intervals).encode(), may_pack=True)
     if plot is not None:
@@ -164,30 +180,34 @@ def _print(found: PopulationEstimate, intervals: dict[str, ShareInterval], level
     print_line(out, found.assumption)
 
 
-def _shares(found: PopulationEstimate) -> str:
+def _columns(found: PopulationEstimate, each: list[ShareInterval] | None) -> dict[str, list[float]]:
+    """Return what is written of each record: its share, and the limits where they were asked for."""
+    shares = {"share": found.distribution.tolist()}
+    return shares if each is None else {**shares, "low": [one.low for one in each], "high": [one.high for one in each]}
+
+
+def _shares(found: PopulationEstimate, each: list[ShareInterval] | None) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    records = found.mechanism.records
+    records, columns = found.mechanism.records, _columns(found, each)
     axes = ["lat", "lon"] if records.kind == "places" else [f"x{axis + 1}" for axis in range(records.dimension)]
-    writer.writerow(["id", *axes, "share"])
-    for name, point, share in zip(records.ids, records.coordinates.tolist(), found.distribution.tolist(), strict=True):
-        writer.writerow([spreadsheet_cell(name), *map(repr, point), repr(share)])
+    writer.writerow(["id", *axes, *columns])
+    for name, point, *numbers in zip(records.ids, records.coordinates.tolist(), *columns.values(), strict=True):
+        writer.writerow([spreadsheet_cell(name), *map(repr, point), *map(repr, numbers)])
     return text.getvalue()
 
 
-def _map(found: PopulationEstimate) -> str:
-    records = found.mechanism.records
+def _map(found: PopulationEstimate, each: list[ShareInterval] | None) -> str:
+    records, columns = found.mechanism.records, _columns(found, each)
     if records.kind != "places":
         raise InputError("a GeoJSON map is for places, and these records are vectors: give --output a .csv file")
     features = [
         {
             "type": "Feature",
             "geometry": {"type": "Point", "coordinates": point[::-1]},
-            "properties": {"id": name, "share": share},
+            "properties": {"id": name, **dict(zip(columns, numbers, strict=True))},
         }
-        for name, point, share in zip(
-            records.ids, records.coordinates.tolist(), found.distribution.tolist(), strict=True
-        )
+        for name, point, *numbers in zip(records.ids, records.coordinates.tolist(), *columns.values(), strict=True)
     ]
     return json.dumps({"type": "FeatureCollection", "features": features}) + "\n"
 

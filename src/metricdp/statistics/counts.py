@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from metricdp.mechanism.plane import PlaneMechanism
 
 REPORT_COLUMN = "report"
-WEIGHT_COLUMNS = ("weight", "weights", "count", "n")
+WEIGHT_COLUMNS = (
+    *("weight", "weights", "wt", "wgt", "pweight", "multiplicity", "repeats"),
+    *("count", "counts", "n", "freq", "frequency", "frequencies", "n_reports", "num_reports", "reports_count"),
+)
 GEOJSON_SUFFIXES = (".geojson", ".json")
 
 
@@ -174,7 +177,7 @@ def _geojson(source: TextSource, person: str | None) -> Iterator[tuple[list[str]
 
 
 def _refuse_weights(names: tuple[str, ...], where: str) -> None:
-    weight = next((name for name in names if name.lower() in WEIGHT_COLUMNS), None)
+    weight = next((name for name in names if name.strip().lower().replace(" ", "_") in WEIGHT_COLUMNS), None)
     if weight is not None:
         raise InputError(
             f"{where} has a column {weight!r} of weights, and the intervals are of reports that count alike: leave the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from metricdp.statistics.questions import by_column, rows_asked
 from metricdp.statistics.region import Region
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
@@ -156,7 +157,7 @@ class PopulationEstimate:
         value is a question.
         """
         asked: Mapping[str, Any] = (
-            questions if isinstance(questions, dict) else by_column(questions, self.mechanism.records.n)  # type: ignore[arg-type]
+            questions if isinstance(questions, Mapping) else by_column(questions, self.mechanism.records.n)
         )
         return {name: self.interval(records, level) for name, records in asked.items()}
 

@@ -41,6 +41,7 @@ function update() {
   byId("record-card").classList.toggle("active", isRecord);
   byId("report-card").classList.toggle("active", !isRecord);
   byId(isRecord ? "view-record" : "view-report").checked = true;
+  if (payload.epsilons) sayPromise();
   const slider = byId("slider");
   const rank = state.order.indexOf(state.output);
   const said = `${payload.outputs[state.output]}, ${count(rank + 1)} of ${count(nOutputs)}`;
