@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy.spatial import cKDTree
 
 import metricdp as mdp
 from metricdp.report.tables import ProgressLine, in_words, print_comparison, print_result
@@ -128,7 +129,33 @@ def test_demo(run, tmp_path):
     assert code == 0
     assert "exponential mechanism" in text
     assert "Private: every one of" in text
-    assert mdp.load(tmp_path / "metricdp-demo.mdp").records.n == 300
+    mechanism = mdp.load(tmp_path / "metricdp-demo.mdp")
+    assert mechanism.records.n == 300
+    check_figures_of_the_demo(mechanism, text)
+    shown = re.search(r"The first 5 different reports of somebody at intersection (\S+), in (\d+) draws: (.*)", text)
+    reports = shown.group(3).split(", ")
+    assert len(set(reports)) == len(reports) == 5 <= int(shown.group(2))
+    assert set(reports) <= set(mechanism.records.ids)
+
+
+def check_figures_of_the_demo(mechanism, text):
+    """What the demo says of the adversary and of Laplace noise, computed here in another way."""
+    likely = mechanism.probabilities * mechanism.records.prior[:, None]
+    right = float(re.search(r"is right in ([\d.]+) % of all cases", text).group(1))
+    assert right == pytest.approx(100.0 * likely.max(axis=0).sum(), abs=0.051)
+    # planar Laplace noise: an even direction and a radius with a gamma distribution; then the nearest place
+    random, places = np.random.default_rng(0), mechanism.records
+    degrees = places.coordinates
+    per_degree = 6371.0088 * np.pi / 180.0 * np.array([1.0, np.cos(np.radians(degrees[:, 0].mean()))])
+    plane = degrees * per_degree
+    size = (400, *degrees.shape[:1])
+    radius, angle = random.gamma(2.0, 0.2 / np.log(4.0), size), random.uniform(0.0, 2.0 * np.pi, size)
+    noisy = plane + radius[..., None] * np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+    _, nearest = cKDTree(plane).query(noisy)
+    laplace = np.linalg.norm(plane[nearest] - plane, axis=-1).mean()
+    own = float(re.search(r"expected loss ([\d.]+)", text).group(1))
+    farther = float(re.search(r"would report (\d+) % farther", text).group(1))
+    assert farther == pytest.approx(100.0 * (laplace / own - 1.0), abs=2.0)
 
 
 def test_loss_prior_and_matrix_files(run, tmp_path):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from metricdp.solve.solvers.local.network import Network
 
+TEMPORARY_BYTES_PER_ENTRY = 12.0  # while rows and costs are made
 COLUMN_BYTES_PER_ENTRY = (
     24.0  # of the table's windows: columns and the table so far, which a first repair leaves behind
 )
@@ -29,10 +30,9 @@ def bytes_to_grow(network: Network, radius: NDArray[np.float64], table_entries: 
     slots = network.windows.n_slots
     edges_per_slot = network.edges.n / max(slots, 1)
 
-    def taken(some: float) -> float:
-        return WIDTH * some * (STEP_BYTES_PER_ENTRY + BYTES_PER_MULTIPLIER * edges_per_slot)
-
-    new, old = taken(slots_within(network.nodes, radius)), taken(float(slots))
+    per_slot = WIDTH * (STEP_BYTES_PER_ENTRY + BYTES_PER_MULTIPLIER * edges_per_slot)
+    wider = slots_within(network.nodes, radius)
+    new, old = (per_slot + WIDTH * TEMPORARY_BYTES_PER_ENTRY) * wider, per_slot * slots
     per_entry = TABLE_BYTES_PER_ENTRY - (COLUMN_BYTES_PER_ENTRY if has_table else 0.0)
     # old windows are there until the new ones have taken over; the repair comes when they are gone
     return max(new, new - old + per_entry * table_entries)
