@@ -15,9 +15,13 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
+from typer.main import get_command
 
 import metricdp as mdp
 from metricdp.cli import streaming
+from metricdp.cli.app import COMMANDS, app
+from metricdp.cli.completion import option_of
 
 # A line of a terminal and what Tab makes of it, in a folder with the one file city.mdp.
 TYPED = [
@@ -196,6 +200,21 @@ def test_the_words_offered_are_those_that_an_option_takes(run, tmp_path, monkeyp
             told = run(*use.format(word).split())[2]
             other = WRONG if option == "audit --pipeline" else wrong
             assert told != refusal.replace(other, word.removeprefix("builtin:")), f"{option} {word}"
+
+
+def test_an_option_whose_help_lists_words_offers_them():
+    group = get_command(app)
+    context = typer.Context(group)
+    listing = 0
+    for command in COMMANDS:
+        for parameter in group.get_command(context, command).get_params(context):
+            text = getattr(parameter, "help", None) or ""
+            if parameter.param_type_name == "option" and " | " in text:
+                offered = option_of(parameter, context).values
+                assert len(offered) > 1, f"{command} {parameter.opts}"
+                assert [word for word in offered if word not in text] == []
+                listing += 1
+    assert listing > 10
 
 
 def test_bash_is_told_which_function_completes(run, tmp_path):
