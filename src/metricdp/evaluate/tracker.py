@@ -184,9 +184,19 @@ def trajectory(
             right = [float(one.belief.argmax() == place) for one in (alone, tracker)]
             errors = [0.0 if away is None else float(away[place, _guess(one.belief, away)]) for one in (alone, tracker)]
             totals += np.array(losses + right + errors)
-    *found, alone_off, filtered_off = (totals / (n_walks * n_steps)).tolist()
-    known = (None, None) if away is None else (alone_off, filtered_off)
-    return Trajectory(n_walks, n_steps, *found, *known, path_promise(mechanism, n_steps))
+    loss, remapped, filtered, right_alone, right_filtered, *errors = (totals / (n_walks * n_steps)).tolist()
+    return Trajectory(
+        n_walks=n_walks,
+        n_steps=n_steps,
+        loss=loss,
+        loss_remapped=remapped,
+        loss_filtered=filtered,
+        right_alone=right_alone,
+        right_filtered=right_filtered,
+        error_alone=None if away is None else errors[0],
+        error_filtered=None if away is None else errors[1],
+        promise=path_promise(mechanism, n_steps),
+    )
 
 
 def _guess(belief: NDArray[np.float64], away: NDArray[np.float64]) -> int:

@@ -151,7 +151,7 @@ class PopulationEstimate:
         value is a question.
         """
         asked: Mapping[str, Any] = (
-            questions if isinstance(questions, Mapping) else by_column(questions, self.mechanism.records.n)  # type: ignore[arg-type]
+            questions if isinstance(questions, Mapping) else by_column(questions, self.mechanism.records.n)
         )
         return {name: self.interval(records, level) for name, records in asked.items()}
 
