@@ -87,7 +87,7 @@ def test_the_class_bound_holds_for_other_tables(problem, result):
     losses = [result.loss]
     for _ in range(4):
         loop.run(25)
-        table = private_table(loop.at.plain.astype(float), problem, Cones.of(ROME))
+        table = private_table(loop.matrix(), problem, Cones.of(ROME))
         losses.append(table_loss(table, problem))
         assert loop.class_bound() <= min(losses)
 
@@ -106,6 +106,7 @@ def test_a_square_of_vectors_comes_near_any_mechanism():
     square = mdp.data.region(0.0, 0.0, 5.0, 4.0, spacing=1.0, kind="vectors")
     result = mdp.solve_plane(mdp.PlaneProblem(square, epsilon=0.25))
     assert result.gap < 0.02
+    assert result.class_gap < 0.015
     again = mdp.solve_plane(mdp.PlaneProblem(square, epsilon=0.25))
     assert np.array_equal(result.mechanism.table, again.mechanism.table)
 
@@ -113,6 +114,7 @@ def test_a_square_of_vectors_comes_near_any_mechanism():
 def test_limits_are_kept(problem):
     short = mdp.solve_plane(problem, max_steps=3, bound=False)
     assert short.steps == 3
+    assert short.status is mdp.Status.LIMIT
     assert short.mechanism.certificate.privacy.certified
     assert short.mechanism.optimality is None
     late = mdp.solve_plane(problem, time_limit=1e-6, bound=False)
@@ -122,6 +124,28 @@ def test_limits_are_kept(problem):
         mdp.solve_plane(problem, time_limit=0)
     with pytest.raises(InputError, match="max_steps"):
         mdp.solve_plane(problem, max_steps=0)
+    with pytest.raises(InputError, match="gap must be"):
+        mdp.solve_plane(problem, gap=1.0)
+    with pytest.raises(InputError, match="takes a PlaneProblem"):
+        mdp.solve_plane(mdp.Problem(problem.places, epsilon=1.0, eta=1.0))
+
+
+def test_the_status_says_whether_the_gap_was_reached(problem):
+    rows = []
+    wide = mdp.solve(problem, gap=0.3, bound=False, listener=rows.append)
+    assert wide.status is mdp.Status.OPTIMAL
+    assert wide.class_gap <= 0.3
+    assert [rows[0]["stage"], rows[-1]["stage"], rows[-1]["status"]] == ["start", "end", "optimal"]
+    assert [row["iteration"] for row in rows[1:-1]] == sorted(row["iteration"] for row in rows[1:-1])
+    assert "optimal" in repr(wide)
+    narrow = mdp.solve_plane(problem, gap=0.0, max_steps=200, bound=False)
+    assert narrow.status is mdp.Status.LIMIT
+    assert narrow.class_gap > 0.0
+
+
+def test_options_of_records_are_refused(problem):
+    with pytest.raises(InputError, match="not solved with the option 'method': use gap, time_limit"):
+        mdp.solve(problem, method="auto", gap=0.1)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from metricdp.errors import InputError
+from metricdp.metric.simd import WIDTH
 from metricdp.problem.memory_model import GIGABYTE, KERNELS_BYTES, held_bytes, most_bytes
 
 if TYPE_CHECKING:
@@ -24,11 +25,10 @@ def filled(problem: PlaneProblem, reach: float) -> float:
     """Return the share of all entries that windows of this reach hold at most: squares around each output."""
     if not math.isfinite(reach):
         return 1.0
+    widths = [float(side) * n for side, n in zip(problem.region.sides, problem.region.cells, strict=True)]
     # a window also reaches as far as the node that is farthest from all outputs; that is small beside the reach
-    ways = [
-        min(1.0, (2.0 * reach / problem.epsilon + float(side)) / (float(side) * n))
-        for side, n in zip(problem.region.sides, problem.region.cells, strict=True)
-    ]
+    beside = math.sqrt(WIDTH * widths[0] * widths[1] / problem.n_outputs)  # the outputs of a group are side by side
+    ways = [min(1.0, (2.0 * reach / problem.epsilon + beside) / width) for width in widths]
     return ways[0] * ways[1]
 
 
