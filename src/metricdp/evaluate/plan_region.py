@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from metricdp.problem.plane import PlaneProblem
 
 PROGRAM_BYTES = 0.2 * GIGABYTE  # before a solve; the rest is the solver's own count
-# measured with squares of 9 x 9 to 21 x 21 cells: MEASURED. So time is right within a factor of a few.
-SECONDS_PER_STEP, STEPS = 7e-8, 3_000
+# measured with squares of 9 x 9 to 45 x 45 cells: 0.015 to 0.029 microseconds of processor time a step for each entry,
+# 4,500 to 8,800 steps. So time is right within a factor of a few.
+SECONDS_PER_STEP, STEPS = 2e-8, 6_000
 WITH_BOUND = 2.0  # times as long
 COARSEST = 0.5  # epsilon times the spacing that is chosen for a large region; beyond, the lattice costs much
 MAX_COMPARED = 4_000_000  # cells times outputs, for the distances

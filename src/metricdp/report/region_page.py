@@ -9,6 +9,7 @@ import numpy as np
 
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, write_whole
+from metricdp.errors import InputError
 from metricdp.evaluate.guessing import output_chances
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.expected import record_losses
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.plane import PlaneMechanism
     from metricdp.report.explorer import Compared, SourceFile
 
+SPLINES = "bspline2"  # the weights that region-read.js computes
 STYLES = ("page.css", "region.css")
 SCRIPTS = (
     "read.js",
@@ -75,6 +77,9 @@ def region_page(
         As for `explorer_page`.
     """
     region = mechanism.region
+    weights = getattr(region, "weights", SPLINES)
+    if weights != SPLINES:
+        raise InputError(f"the page draws regions with {SPLINES} as weights, and this one has {weights}: evaluate it")
     corners = Records(np.array([region.low, region.high]), kind=region.kind)
     frame = Frame.around(corners)
     ground, credit = ground_of(corners, streets)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
@@ -43,9 +44,9 @@ ASSUMPTION = (
     "says. They are about the population that these persons were drawn from."
 )
 OF_REGIONS = (
-    "Shares are of the nodes of the region's lattice: each person counts for the nine nodes around their point, by the "
-    "weights that the mechanism draws nodes with. So they are those of the population smoothed over a cell and a half "
-    "each way, exactly, wherever in the cells people are; r0c0 and all of the outermost ring lie outside the region."
+    "Shares are of the nodes of the region's lattice: each person counts for the nodes around their point, by the "
+    "weights that the mechanism draws nodes with. So they are those of the population smoothed over at most a cell and "
+    "a half each way, exactly, wherever in the cells people are; nodes of a ring outside the region have shares too."
 )
 PRIOR_WARNING = (
     "This prior was computed from reports, so the mechanism made with it depends on them: who reports again with that "
@@ -165,18 +166,16 @@ class PopulationEstimate:
         """Return the records with the estimate as their prior, for the next problem; read `prior_warning` first.
 
         ``uniform`` is the share of the uniform distribution in it: an estimated share of 0 does not mean that a record
-        is impossible. For a region these are the centres of its cells; the ring outside counts for the nearest cell.
+        is impossible. For a region these are the nodes inside it; those outside count for the nearest.
         """
         if not 0.0 <= uniform <= 1.0:
             raise InputError(f"the uniform share of a prior must be from 0 to 1, got {uniform}: give for example 0.01")
         records = self.mechanism.records
         if isinstance(self.mechanism, PlaneMechanism):
-            shape, inner = self.mechanism.region.shape, self.mechanism.region.inner
-            shares = np.zeros(shape)
-            cells = [np.clip(np.arange(n), 1, n - 2) for n in shape]
-            np.add.at(shares, np.ix_(*cells), self.distribution.reshape(shape))
-            of_cells = shares[1:-1, 1:-1].ravel()
-            return records.select(inner).with_prior((1.0 - uniform) * of_cells + uniform / len(inner))
+            inner = records.select(self.mechanism.region.inner)
+            nearest = cKDTree(inner.coordinates).query(records.coordinates)[1]
+            shares = np.bincount(nearest, weights=self.distribution, minlength=inner.n)
+            return inner.with_prior((1.0 - uniform) * shares + uniform / inner.n)
         return records.with_prior((1.0 - uniform) * self.distribution + uniform / records.n)
 
     @cached_property
