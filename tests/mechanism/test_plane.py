@@ -295,6 +295,21 @@ def test_nodes_as_outputs_are_kept_as_rows(tmp_path):
     assert "Claimed by the file" in str(again.certificate)
 
 
+def test_names_of_outputs_are_kept(mechanism, tmp_path):
+    names = ("00184", "00185", "Piazza \u2116 1", '"x",')
+    path = tmp_path / "named.mdp"
+    outputs = Outputs(PLACES, None, names)
+    PlaneMechanism(mechanism.table, ROME, outputs, 1.0).save(path)
+    again = mdp.load_plane(path)
+    assert again.outputs.names == names
+    assert again.outputs.ids(again.records) == names
+    assert copy.deepcopy(again).outputs.names == names
+    for wrong in (["a", "b"], ["a", "b", "c", "c"], ["a", "b", "c", 4], {"a": 1}, "abcd", ["", "b", "c", "d"]):
+        edited(path, lambda metadata, wrong=wrong: metadata.update(output_names=json.dumps(wrong)))
+        with pytest.raises(FileFormatError, match="damaged"):
+            mdp.load_plane(path)
+
+
 def edited(path, change):
     """Write a file with other metadata and a right hash of them."""
     data = path.read_bytes()

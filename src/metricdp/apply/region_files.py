@@ -111,8 +111,9 @@ def _write(
             is_outside |= bool(region.is_outside(points).any())
             is_beyond |= bool(region.is_beyond(points).any())
             writer.write(drawn, batch.kept)
-            rows, _ = region.weights_at(points)
-            copies.look(batch.kept, rows[:, 4], points, text_of=cell_of)
+            nodes, weights = region.weights_at(points)
+            heaviest = nodes[np.arange(len(nodes)), weights.argmax(axis=1)]
+            copies.look(batch.kept, heaviest, points, text_of=cell_of)
             summary.reports += len(drawn)
             if progress is not None:
                 progress(text, summary.reports)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from metricdp.apply.files import is_geojson
 from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
 from metricdp.cli.app import err, out, print_json
 from metricdp.cli.checks import warn_of_people
-from metricdp.data import read_records, region
+from metricdp.data import Records, Region, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
 from metricdp.data.writing import stream_number, write_whole
 from metricdp.errors import InputError
@@ -30,6 +31,21 @@ def refuse_options(given: dict[str, Any], defaults: dict[str, Any]) -> None:
         raise InputError(f"--{name.replace('_', '-')} is not for regions: leave it out")
 
 
+def _box(source: str, **options: Any) -> tuple[Region, Records | None]:
+    """Return the region of ``region:SOUTH,WEST,NORTH,EAST`` or ``region:FILE.geojson``, and where in it people are."""
+    text = source.partition(":")[2]
+    if is_geojson(text):
+        return region_of_polygon(text, **options)
+    try:
+        south, west, north, east = (float(number) for number in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
+            "region:41.88,12.46,41.90,12.49, or region:FILE.geojson with polygons"
+        ) from None
+    return region(south, west, north, east, **options), None
+
+
 def solve_region(
     source: str,
     epsilon: float,
@@ -44,19 +60,12 @@ def solve_region(
     as_json: bool,
 ) -> None:
     """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file."""
-    try:
-        south, west, north, east = (float(number) for number in source.partition(":")[2].split(","))
-    except ValueError:
-        raise InputError(
-            f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
-            "region:41.88,12.46,41.90,12.49"
-        ) from None
-    places = None if prior in (None, "uniform") else read_records(file_named("--prior", str(prior), "uniform"))
+    box, places = _box(source, spacing=spacing, margin=margin, epsilon=epsilon)
+    if prior not in (None, "uniform"):
+        places = read_records(file_named("--prior", str(prior), "uniform"))
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
-    reported = None if named is None else named.coordinates
-    box = region(south, west, north, east, spacing=spacing, margin=margin, epsilon=epsilon)
-    problem = PlaneProblem(box, epsilon=epsilon, outputs=reported, places=places)
+    problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
     result = solve_plane(problem, time_limit=time_limit)
     if target is not None:
         result.mechanism.save(target)
