@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 
@@ -209,6 +210,25 @@ def test_names_of_outputs_are_read_and_other_weights_refused(node, tmp_path):
             assert "names of its outputs" in found[name]["error"]
             with pytest.raises(mdp.FileFormatError, match="damaged"):
                 mdp.load_plane(tmp_path / name)
+
+
+def test_the_test_vectors_are_read(node, tmp_path):
+    folder = CLIENT.parents[1] / "tests" / "mechanism" / "vectors" / "regions"
+    expected = {}
+    for number, case in enumerate(json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))):
+        (tmp_path / f"{number}.mdp").write_bytes(base64.b64decode(case["base64"]))
+        expected[f"{number}.mdp"] = case["accept"] and case["file"] != "triangles.mdp"  # which this module refuses
+    found = json.loads(node("tests/plane.js", tmp_path))
+    assert {name: one["accepted"] for name, one in found.items()} == expected
+    assert sum(expected.values()) == 6
+    draws = json.loads((folder / "draws.json").read_text(encoding="utf-8"))
+    for name in ("rome.mdp", "south.mdp", "square.mdp"):
+        own = [draw for draw in draws if draw["file"] == name]
+        lines = "\n".join(
+            " ".join([*(repr(float.fromhex(v)) for v in draw["point"]), *draw["numbers"]]) for draw in own
+        )
+        theirs = json.loads(node("tests/plane.js", folder / name, "outputs", text=lines))
+        assert theirs == [draw["output"] for draw in own]
 
 
 def test_the_same_numbers_give_the_same_outputs(node, tmp_path):
