@@ -26,6 +26,7 @@ REGISTERED = {
 }
 # studies of one part of the library
 OTHERS = (
+    "clients",
     "columns",
     "decomposition",
     "direct_rows",

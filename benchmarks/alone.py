@@ -14,10 +14,16 @@ from typing import Any
 
 from benchmarks.processes import ROOT, forget_peak, held_mb, peak_mb
 
+CENTRE = (57.7072, 11.9668)  # of Gothenburg: degrees
+
 
 @dataclass(frozen=True)
 class Case:
-    """A method on records drawn from a dataset, with a limit in seconds, in iterations or in gigabytes."""
+    """A method on records drawn from a dataset, with a limit in seconds, in iterations or in gigabytes.
+
+    "centre" are the records nearest to the middle of Gothenburg, all of them outputs, with distances as losses; in the
+    "uneven centre" some are a million times as likely as others.
+    """
 
     method: str
     dataset: str
@@ -51,12 +57,19 @@ def run_alone(case: Case, *, seconds: float = 3600.0) -> dict[str, Any]:
 
 
 def problem_of(case: Case) -> Any:
+    import numpy as np
+
     import metricdp as mdp
     from benchmarks.instances import rome_nodes
 
     if case.dataset == "rome":
         nodes = rome_nodes()
         records = nodes if case.n >= nodes.n else nodes.sample(case.n, seed=case.seed)
+    elif case.dataset in ("centre", "uneven centre"):
+        records = mdp.data.road("gothenburg").nearest(CENTRE, case.n)
+        if case.dataset == "uneven centre":
+            records = records.with_prior(np.random.default_rng(case.seed).exponential(size=case.n) ** 2)
+        return mdp.Problem(records, epsilon=case.epsilon, eta=case.eta, loss="distance", memory_limit=case.memory_limit)
     elif case.dataset == "gothenburg":
         records = mdp.data.road("gothenburg", n=case.n, seed=case.seed)
     else:
@@ -68,16 +81,20 @@ def problem_of(case: Case) -> Any:
 
 def main() -> None:
     import metricdp as mdp
-    from metricdp.solve.contract import solver_for
+    from metricdp.solve.contract import WholeMethod, solver_for
     from metricdp.solve.memory import expected_peak
 
     case = Case(**json.loads(sys.argv[1]))
     problem = problem_of(case)
     built = peak_mb()
-    steps = mdp.FirstOrderOptions(max_iterations=case.max_iterations)
-    options = steps if case.method == "first-order" else None
+    kinds = {"first-order": mdp.FirstOrderOptions, "local": mdp.LocalOptions}
+    options = kinds[case.method](max_iterations=case.max_iterations) if case.method in kinds else None
     before = held_mb()
-    predicted = expected_peak(problem, solver_for(case.method, options), gap=case.gap)
+    method = solver_for(case.method, options)
+    if isinstance(method, WholeMethod):
+        predicted = 1e6 * before + method.bytes_for(problem, case.gap)
+    else:
+        predicted = expected_peak(problem, method, gap=case.gap)
     forget_peak()
     clock, processor = time.perf_counter(), time.process_time()
     result = mdp.solve(problem, method=case.method, gap=case.gap, time_limit=case.limit, options=options)
@@ -93,6 +110,7 @@ def main() -> None:
         "solver": result.mechanism.solver,
         "gap": result.gap,
         "gave_up": [row["reason"] for row in result.trace.rows if row["stage"] == "gave up"],
+        "trouble": [row["trouble"] for row in result.trace.rows if "trouble" in row],
     }
     print(json.dumps(answer))
 

@@ -1,11 +1,12 @@
 """Every place an output: time and memory to a certified gap, what rivals lose at the same guarantee, and words.
 
-    METRICDP_BENCH_PARTS="growth city rivals words" python -m benchmarks places [--sizes N ...] [--old PATH]
+    METRICDP_BENCH_PARTS="growth city rivals words many-words" python -m benchmarks places [--sizes N ...] [--old PATH]
 
 ``growth`` solves contiguous intersections of Rome, each size in a process of its own; with ``--old`` the two smallest
 are also given to `auto` of another checkout, and the smallest to HiGHS IPX (METRICDP_BENCH_LIMIT seconds, 600 by
-default). ``city`` is all of Rome, saved, loaded and drawn from. ``rivals`` and ``words`` are in `benchmarks.rivals` and
-`benchmarks.place_words`. Without the data of Rome its parts are skipped, and the tables say so.
+default). ``city`` is all of Rome, saved, loaded and drawn from. ``rivals``, ``words`` and ``many-words`` are in
+`benchmarks.rivals` and `benchmarks.place_words`. Without the data of Rome, or the file of many words, their parts are
+skipped, and the tables say so.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from benchmarks.registry import Keep
 
-PARTS = ("growth", "city", "rivals", "words")
+PARTS = ("growth", "city", "rivals", "words", "many-words")
 ETA, GAP = 0.3, 0.02  # km
 GROWTH_EPSILON = 7.0  # per km
 SIZES = (300, 1_000, 3_000, 10_000)
@@ -68,8 +69,10 @@ def run(*, keep: Keep, sizes: Sequence[int] | None = None, old: Path | None = No
             found, text = city(keep)
         elif part == "rivals":
             found, text = rivals.run(sizes or rivals.SIZES, keep)
-        else:
+        elif part == "words":
             found, text = place_words.run(keep)
+        else:
+            found, text = place_words.run_many(keep)
         rows += found
         texts.append(text)
     return {"rows": rows, "markdown": "\n".join(texts)}

@@ -249,19 +249,20 @@ def _errors(mechanism: mdp.Mechanism, n: int) -> dict[str, float]:
 
 
 def walks(_sizes: Sequence[int], keep: Keep) -> tuple[list[dict[str, Any]], str]:
-    """Filter the reports of people who walk between neighbouring intersections, at three budgets."""
+    """Filter the reports of people who walk on streets from intersection to intersection, at three budgets."""
     rows = []
     centre = mdp.data.road("gothenburg").nearest(*_middle(None), 150)
+    moves = mdp.evaluate.street_walk(centre)
     for epsilon in (3.5, 7.0, 14.0):
         mechanism = mdp.solve(mdp.Problem(centre, epsilon=epsilon, eta=0.3), gap=0.02).mechanism
-        found = mdp.evaluate.trajectory(mechanism, 20, n_walks=100)
+        found = mdp.evaluate.trajectory(mechanism, 20, n_walks=100, transition=moves)
         rows.append({"epsilon": epsilon, **vars(found)})
         keep(rows[-1:])
-    head = ("epsilon", "loss km", "remapped", "filtered", "right, one report %", "right, filter %")
-    names = ("loss", "loss_remapped", "loss_filtered", "right_alone", "right_filtered")
-    scale = (1.0, 1.0, 1.0, 100.0, 100.0)
+    head = ("epsilon", "loss km", "remapped", "filtered", "adversary off by km, one report", "with the filter")
+    names = ("loss", "loss_remapped", "loss_filtered", "error_alone", "error_filtered", "right_alone", "right_filtered")
+    scale = (1.0, 1.0, 1.0, 1.0, 1.0, 100.0, 100.0)
     return rows, table(
-        head,
+        (*head, "right, one report %", "right, filter %"),
         [
             [f"{row['epsilon']:g}", *(f"{by * row[name]:.3g}" for name, by in zip(names, scale, strict=True))]
             for row in rows

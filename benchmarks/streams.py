@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import metricdp as mdp
+from benchmarks.instances import ROME
 from metricdp.apply.stream_rows import FORMATS
 from metricdp.apply.streams import perturb_stream
 from metricdp.mechanism.snap import nearest_records
@@ -29,7 +30,6 @@ from metricdp.metric.distances import CoordinateMetric
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROME = Path(__file__).parents[2] / "shared/data/rome/nodes.csv.gz"
 N_ROME = 43_160
 N_CHARGES, N_ONE_BY_ONE, N_POINTS, N_SLOW, N_ROWS = 50_000, 40, 200_000, 200, 50_000
 N_PERSONS = 2_000  # of the stream
@@ -84,11 +84,11 @@ def _one_by_one(ledger: mdp.Ledger, mechanism: mdp.Mechanism) -> None:
 
 def _snapping(n_points: int, n_slow: int) -> list[dict[str, Any]]:
     random = np.random.default_rng(0)
-    if ROME.exists():
-        records = mdp.data.read_records(ROME)
+    if (ROME / "nodes.csv.gz").exists():
+        records = mdp.data.read_records(ROME / "nodes.csv.gz")
     else:
         places = random.uniform((41.7, 12.3), (42.1, 12.8), (N_ROME, 2))
-        records = mdp.Records(places, tuple(map(str, range(N_ROME))), kind="places")
+        records = mdp.Records(places, kind="places")
     metric = CoordinateMetric("haversine")
     low, high = records.coordinates.min(axis=0), records.coordinates.max(axis=0)
     points = random.uniform(low, high, (n_points, 2))

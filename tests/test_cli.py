@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy.spatial import cKDTree
 
 import metricdp as mdp
-from metricdp.report.tables import ProgressLine, print_comparison, print_result
+from metricdp.report.tables import ProgressLine, in_words, print_comparison, print_result
 from tests.conftest import ROME_500, linprog_optimum
 
 SOLVE_FIELDS = [
@@ -127,7 +129,33 @@ def test_demo(run, tmp_path):
     assert code == 0
     assert "exponential mechanism" in text
     assert "Private: every one of" in text
-    assert mdp.load(tmp_path / "metricdp-demo.mdp").records.n == 300
+    mechanism = mdp.load(tmp_path / "metricdp-demo.mdp")
+    assert mechanism.records.n == 300
+    check_figures_of_the_demo(mechanism, text)
+    shown = re.search(r"The first 5 different reports of somebody at intersection (\S+), in (\d+) draws: (.*)", text)
+    reports = shown.group(3).split(", ")
+    assert len(set(reports)) == len(reports) == 5 <= int(shown.group(2))
+    assert set(reports) <= set(mechanism.records.ids)
+
+
+def check_figures_of_the_demo(mechanism, text):
+    """What the demo says of the adversary and of Laplace noise, computed here in another way."""
+    likely = mechanism.probabilities * mechanism.records.prior[:, None]
+    right = float(re.search(r"is right in ([\d.]+) % of all cases", text).group(1))
+    assert right == pytest.approx(100.0 * likely.max(axis=0).sum(), abs=0.051)
+    # planar Laplace noise: an even direction and a radius with a gamma distribution; then the nearest place
+    random, places = np.random.default_rng(0), mechanism.records
+    degrees = places.coordinates
+    per_degree = 6371.0088 * np.pi / 180.0 * np.array([1.0, np.cos(np.radians(degrees[:, 0].mean()))])
+    plane = degrees * per_degree
+    size = (400, *degrees.shape[:1])
+    radius, angle = random.gamma(2.0, 0.2 / np.log(4.0), size), random.uniform(0.0, 2.0 * np.pi, size)
+    noisy = plane + radius[..., None] * np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+    _, nearest = cKDTree(plane).query(noisy)
+    laplace = np.linalg.norm(plane[nearest] - plane, axis=-1).mean()
+    own = float(re.search(r"expected loss ([\d.]+)", text).group(1))
+    farther = float(re.search(r"would report (\d+) % farther", text).group(1))
+    assert farther == pytest.approx(100.0 * (laplace / own - 1.0), abs=2.0)
 
 
 def test_loss_prior_and_matrix_files(run, tmp_path):
@@ -252,12 +280,35 @@ def test_help_and_version(run):
     assert "Usage: " in text + complaint
 
 
+def test_interrupted_after_persons_were_charged(run, monkeypatch, tmp_path):
+    """Persons are charged before a report is drawn: an interruption in between is not told as if nothing was done."""
+    assert run("solve", *GRID, "--epsilon", 1, "-o", "grid.mdp")[0] == 0
+    name = mdp.load("grid.mdp").records.ids[0]
+    (tmp_path / "true.csv").write_text(f"id,who\n{name},Ana\n")
+    charge = mdp.Ledger.charge_many
+
+    def charge_and_interrupt(self, *words):
+        charge(self, *words)
+        raise KeyboardInterrupt
+
+    words = ("perturb", "grid.mdp", "--input", "true.csv", "--output", "new.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr(mdp.Ledger, "charge_many", charge_and_interrupt)
+        code, out, complaint = run(*words, "--person", "who", "--limit", 5)
+    assert (code, out) == (3, "")
+    told = "error: interrupted; no file is half written, but persons may be charged in"
+    assert complaint.endswith(f"{told} {tmp_path}/grid.mdp.ledger already\n")
+    assert not (tmp_path / "new.csv").exists()
+    with mdp.Ledger("grid.mdp.ledger", must_exist=True) as ledger:
+        assert ledger.spent("Ana") == 1.0
+
+
 def test_interrupted(run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("metricdp.cli.solve.named", interrupt)
-    assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; nothing was written\n")
+    assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; no file is half written\n")
 
 
 @pytest.fixture
@@ -391,6 +442,22 @@ def test_the_solver_speaks_of_itself_only_when_asked(run):
     assert "operations" in run(*words, "--verbose")[2]
 
 
+@pytest.mark.parametrize("method", ["local", "auto"])
+def test_strong_privacy_says_what_it_costs_and_what_costs_less(run, monkeypatch, method):
+    """Also where whole matrices are cheaper than windows that hold everything, and without --verbose."""
+    monkeypatch.setattr("metricdp.solve.solvers.auto.CHEAP_OPERATIONS", 0.0)
+    words = ("--epsilon", 0.2, "--eta", 1.5, "--method", method, "--gap", 0.3)
+    _, _, plain = run("solve", "grid:6x6", *words)
+    said = " ".join(plain.split())
+    assert (
+        "windows hold 100 % of 36 x 36 entries, so hardly anything can be left out at this epsilon: a gap of 30 %"
+        in said
+    )
+    assert re.search(r"takes (at most )?about 1 s of one core and 0\.\d GB; fewer outputs, .* gap cost less", said)
+    assert "operations" not in said
+    assert "windows hold" not in run("solve", "grid:6x6", "--epsilon", 9, *words[2:])[2]
+
+
 def test_long_words_of_trouble_are_wrapped():
     console = Console(file=io.StringIO(), width=200)
     with ProgressLine(console, "solving") as show:
@@ -398,6 +465,24 @@ def test_long_words_of_trouble_are_wrapped():
     lines = console.file.getvalue().splitlines()
     assert len(lines) > 2
     assert max(map(len, lines)) <= 100
+
+
+def test_a_first_look_that_comes_late_is_not_waited_for_in_silence(run, monkeypatch):
+    """Windows with their bound, and steps, are lines before the first mechanism is there."""
+    monkeypatch.setattr("metricdp.solve.solvers.local.loop.SECONDS_PER_NOTE", 0.0)
+    code, _, plain = run(
+        "solve", "words", "--records", 150, "--epsilon", 1, "--eta", 6, "--method", "local", "-o", "w.mdp"
+    )
+    assert code in (0, 1)
+    lines = [line.strip() for line in plain.splitlines()]
+    first = next(at for at, line in enumerate(lines) if ": within" in line)
+    assert any("entries in windows, no mechanism can go below" in line for line in lines[:first])
+    assert any("before the next mechanism" in line for line in lines[:first])
+    assert max(map(len, plain.splitlines())) <= 100
+
+
+def test_windows_of_regions_are_said_without_a_bound():
+    assert in_words({"stage": "windows", "entries": 12_000, "regions": 4}) == "12,000 entries in windows"
 
 
 def test_progress_has_a_table_for_each_iterative_method():

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +18,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+import metricdp as mdp
 from metricdp.cli import main
 from metricdp.mechanism.container import metadata_hash, tensor_hash
 
@@ -22,6 +27,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{path.name}-{number}")
     for path in DOCUMENTS
+    if path.name != "deploy.md"  # its steps need those before them: test_deploy_can_be_followed_literally
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
 ]
 COMMANDS = [
@@ -54,9 +60,10 @@ SESSIONS = (
     "tutorial-city.md",
     "tutorial-service.md",
     "tutorial-own-distance.md",
+    "applying.md",
     "auditing.md",
     "places.md",
-    "deploy.md",
+    "plane.md",
 )
 STEP = re.compile(r"(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -72,15 +79,103 @@ def test_pages_can_be_followed_literally(name, tmp_path, monkeypatch, capsys):
             exec(compile(content, name, "exec"), {})  # noqa: S102
         elif kind == "console":
             for command in (line[2:] for line in content.splitlines() if line.startswith("$ metricdp ")):
+                ran += 1
+                if " < " in command:
+                    _run_stream(command)
+                    continue
                 monkeypatch.setattr(sys, "argv", shlex.split(command))
                 with pytest.raises(SystemExit) as stop:
                     main()
                 assert not stop.value.code, capsys.readouterr().err
-                ran += 1
         elif kind == "text":  # what the page says is printed was printed by the step before it
             printed = capsys.readouterr().out
             assert content in printed
     assert ran > 0
+
+
+def _run_stream(command):
+    """Run a command of the form `metricdp ... < SOURCE > TARGET` in a process of its own: a report for each row."""
+    words, source, target = re.fullmatch(r"metricdp (.*) < ([\w.]+) > ([\w.]+)", command).groups()
+    with Path(source).open("rb") as rows, Path(target).open("wb") as reports:
+        done = subprocess.run(
+            [sys.executable, "-m", "metricdp", *shlex.split(words)],
+            stdin=rows,
+            stdout=reports,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "3 reports written" in done.stderr
+    assert len(Path(target).read_text().splitlines()) == 3 + (Path(target).suffix == ".csv")
+
+
+SET_UP = ['git clone "$REPOSITORY" metricdp', "cd metricdp", "make demo", "source .venv/bin/activate"]
+
+
+def shell(commands, environment, **options):
+    words = ["bash", "-e", "-u", "-o", "pipefail", "-c", commands]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, **options)
+
+
+def commands_of(kind, content):
+    if kind == "python":
+        return f"python - <<'END'\n{content}END\n"
+    assert kind == "sh" or all(line.startswith("$ ") for line in content.splitlines())
+    return content.replace("$ ", "") if kind == "console" else content
+
+
+def test_deploy_can_be_followed_literally(tmp_path):
+    """Every command and every program of the page, in its order and in one folder; this tree stands for the clone."""
+    for name in ("examples", "clients"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    own = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    steps = STEP.findall((ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"))
+    assert {kind for _, kind, _ in steps} == {"sh", "console", "python", "text", "js"}
+    assert steps[0][2].splitlines() == SET_UP
+    answers, printed, service = [], "", None
+    try:
+        for _, kind, content in [("", "sh", "metricdp demo"), *steps[1:]]:
+            if kind == "text":
+                assert content in printed
+            if kind not in ("sh", "console", "python"):
+                continue
+            if "uvicorn " in content:
+                command = ["bash", "-c", f"exec env {content.replace('8000', port)}"]
+                service = subprocess.Popen(command, cwd=tmp_path, env=own, stderr=subprocess.DEVNULL)
+                wait_for(port, service)
+                continue
+            done = shell(commands_of(kind, content).replace("8000", port), own, cwd=tmp_path)
+            assert done.returncode == 0, content + done.stderr
+            printed = done.stdout
+            answers += [json.loads(printed)] if "curl " in content else []
+    finally:
+        if service is not None:
+            service.kill()
+            service.wait()
+    assert [sorted(answer) for answer in answers] == [["id", "latitude", "longitude"]]
+    assert 0 < len(mdp.load(tmp_path / "district.mdp").records.ids) < 300  # a part, and not everything
+    ledger = mdp.Ledger(tmp_path / "budget.db", key=tmp_path / "budget.key", must_exist=True)
+    epsilon = mdp.load(tmp_path / "metricdp-demo.mdp").epsilon
+    for person, reports in (("Ana", 3), ("Ben", 4)):
+        assert ledger.spent(person) == pytest.approx(reports * epsilon)
+    assert len((tmp_path / "reports.csv").read_text(encoding="utf-8").splitlines()) == 4
+    assert (tmp_path / "page.html").stat().st_size > 1_000_000
+
+
+def wait_for(port, process):
+    for _ in range(600):
+        assert process.poll() is None, "the service ended"
+        try:
+            socket.create_connection(("127.0.0.1", int(port))).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail("the service did not start")
 
 
 @pytest.fixture(scope="module")

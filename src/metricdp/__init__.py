@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from metricdp.budget import BudgetExceededError, BudgetsExceededError, Ledger, LedgerError, Memoized, memoize
     from metricdp.data import Records
-    from metricdp.evaluate import Plan, Tracker, audit, plan
+    from metricdp.evaluate import Plan, RegionPlan, Tracker, audit, plan
     from metricdp.extras import MetricPrivacy
     from metricdp.mechanism import (
         Certificate,
@@ -100,6 +100,7 @@ ROOM_OF = {
     "Problem": "problem",
     "RandomnessError": "mechanism",
     "Records": "data",
+    "RegionPlan": "evaluate",
     "Result": "solve",
     "SnappedReports": "mechanism",
     "Status": "solve",
@@ -145,6 +146,7 @@ __all__ = [
     "Problem",
     "RandomnessError",
     "Records",
+    "RegionPlan",
     "Result",
     "SnappedReports",
     "Status",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 
@@ -11,7 +12,15 @@ import pandas as pd
 import pytest
 
 import metricdp as mdp
-from metricdp.apply import perturb_region_file, perturb_region_frame, perturb_region_stream
+from metricdp.apply import (
+    batched,
+    perturb_file,
+    perturb_frame,
+    perturb_region_file,
+    perturb_region_frame,
+    perturb_region_stream,
+    perturb_stream,
+)
 from metricdp.budget import BudgetsExceededError, Ledger
 from metricdp.errors import InputError
 
@@ -164,3 +173,42 @@ def test_a_ledger_draws_for_points_and_refuses_records_ways(mechanism, tmp_path)
     with pytest.raises(AttributeError):
         ledger.perturb_points(mechanism, "Ben", INSIDE, limit=1.0)
     assert ledger.spent("Ben") == 0.0
+
+
+def test_doors_of_records_name_the_door_of_regions(mechanism, tmp_path):
+    frame = pd.DataFrame(INSIDE, columns=["lat", "lon"])
+    source = tmp_path / "gps.csv"
+    source.write_text("lat,lon\n41.885,12.465\n", encoding="utf-8")
+    doors = {
+        "perturb_region_file": lambda: perturb_file(mechanism, source, tmp_path / "out.csv", snap_limit=1.0),
+        "perturb_region_frame": lambda: perturb_frame(mechanism, frame, snap_limit=1.0),
+        "perturb_region_stream": lambda: perturb_stream(mechanism, io.BytesIO(b"id\nr1c1\n"), io.BytesIO()),
+    }
+    for instead, door in doors.items():
+        with pytest.raises(InputError, match=f"of a region, not of records: use {instead}"):
+            door()
+    with pytest.raises(InputError, match="of a region"):
+        batched(mechanism, ids="lat")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_parquet_goes_in_and_out(mechanism):
+    frame = pd.DataFrame({"lat": INSIDE[:, 0], "lon": INSIDE[:, 1], "who": PERSONS})
+    data = io.BytesIO()
+    frame.to_parquet(data)
+    target = io.BytesIO()
+    summary = perturb_region_stream(mechanism, io.BytesIO(data.getvalue()), target, keep=("who",))
+    found = pd.read_parquet(io.BytesIO(target.getvalue()))
+    assert summary.reports == 4
+    assert found["who"].tolist() == PERSONS
+    assert set(found["report"]) <= set(mechanism.outputs.ids(mechanism.records))
+    places = dict(zip(mechanism.outputs.ids(mechanism.records), mechanism.outputs.coordinates, strict=True))
+    np.testing.assert_allclose(found[["lat", "lon"]], [places[name] for name in found["report"]])
+
+
+def test_a_limit_of_a_window_holds_for_frames(mechanism, tmp_path):
+    ledger = Ledger(tmp_path / "window.db", limit=1.0, window=dt.timedelta(days=1))
+    frame = pd.DataFrame({"lat": INSIDE[:, 0], "lon": INSIDE[:, 1], "who": ["a", "b", "c", "d"]})
+    assert len(perturb_region_frame(mechanism, frame, ledger=ledger, person="who")) == 4
+    with pytest.raises(BudgetsExceededError):
+        perturb_region_frame(mechanism, frame, ledger=ledger, person="who")

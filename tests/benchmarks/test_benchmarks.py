@@ -265,3 +265,13 @@ def test_the_plane_is_measured_on_a_small_square():
     assert row["laplace_bayes"] <= row["laplace_nearest"]
     assert row["any_bound"] <= row["laplace_bayes"] * 1.01  # noise is private, too, up to its grid
     assert len(cells(row)) == 11
+
+
+def test_rates_of_streams_are_measured_of_all_parts():
+    from benchmarks import streams
+
+    found = streams.run(n_charges=20, n_points=50, n_slow=2, n_rows=30)
+    names = [row["what"] for row in found["rows"]]
+    assert len(names) == len(set(names)) == found["markdown"].count("\n") - 2
+    assert [sum(name.startswith(kind) for name in names) for kind in ("charges", "points", "rows")] == [10, 2, 10]
+    assert all(row["n"] > 0 and row["per_second"] > 0 for row in found["rows"])

@@ -1,9 +1,12 @@
 """The benchmark of problems in which every place is an output, on a few dozen places and words."""
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
 from benchmarks.place_process import contiguous, load_places, solve_places
 from benchmarks.place_words import run as run_words
+from benchmarks.place_words import run_many, words_of
 from benchmarks.rivals import budget_of_all_pairs, compared, path_cells, paths
 from benchmarks.rivals import cells as rival_cells
 
@@ -71,6 +74,32 @@ def test_words_show_their_reports():
     assert all(row["certified"] for row in rows)
     assert all(len(one["drawn"]) == 6 for row in rows for one in row["reports"])
     assert "most likely reports" in text
+
+
+def shipped_words_file():
+    return files("metricdp.data") / "files" / "words.safetensors"
+
+
+def test_many_words_come_from_a_file_in_the_form_of_the_shipped_one(monkeypatch):
+    monkeypatch.delenv("METRICDP_WORDS", raising=False)
+    assert run_many(lambda _rows: None) == (
+        [],
+        "many-words: skipped, METRICDP_WORDS names no file of tools/make_words.py --words 10000\n",
+    )
+    read, shipped = words_of(shipped_words_file()), mdp.data.words()
+    assert read.ids == shipped.ids
+    assert (read.coordinates == shipped.coordinates).all()
+    assert (read.prior == shipped.prior).all()
+
+
+@pytest.mark.slow
+def test_many_words_are_certified_with_a_sparse_table(monkeypatch):
+    monkeypatch.setenv("METRICDP_WORDS", str(shipped_words_file()))
+    rows, text = run_many(lambda _rows: None, n=1_000)
+    assert [(row["n"], row["certified"], row["status"]) for row in rows] == [(1_000, True, "optimal")]
+    assert rows[0]["gap"] <= 0.02
+    assert 1_000 <= rows[0]["stored"] < 100_000
+    assert "1,000" in text
 
 
 def test_without_data_of_rome_its_parts_say_so(monkeypatch):

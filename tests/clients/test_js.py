@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -135,6 +136,8 @@ def compare_verdicts(node, tmp_path, count, seed):
         assert other["accepted"] or other["kind"] in {"FileFormatError", "CertificationError"}, other
     assert not different, different[:5]
     assert len(kinds) == count
+    accepted = sum(times for (_, is_accepted), times in seen.items() if is_accepted)
+    sys.stderr.write(f"{count:,} files, {accepted:,} accepted by both, the others refused by both\n")
     return seen
 
 
@@ -151,6 +154,19 @@ def test_it_depends_on_nothing():
     package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
     assert "dependencies" not in package
     assert "import" not in (CLIENT / "dist" / "metricdp.js").read_text(encoding="utf-8")
+
+
+def test_what_is_published_is_there_with_the_licence():
+    package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    assert {"dist", "README.md", "LICENSE"} == set(package["files"])
+    assert (CLIENT / "LICENSE").read_bytes() == (CLIENT.parents[1] / "LICENSE").read_bytes()
+    named = [
+        package["main"],
+        package["types"],
+        *package["exports"]["./plane"].values(),
+        package["exports"]["./classic"],
+    ]
+    assert all((CLIENT / path).is_file() for path in named)
 
 
 @pytest.mark.slow
@@ -189,6 +205,15 @@ def test_verdicts_on_many_edited_files_are_the_same(node, tmp_path):
     compare_verdicts(node, tmp_path, 10_000, seed=3)
 
 
+def test_the_promise_is_in_the_same_words(node):
+    """For one epsilon and for epsilons of the records' own, whose smaller one holds at each step of a path."""
+    theirs = json.loads(node("tests/judge.js", FOLDER))
+    for name in FILES:
+        promise = theirs[name]["promise"].replace("Infinity", "inf")
+        assert promise == mdp.load(FOLDER / name).guarantee.sentence
+    assert sum("at each step" in one["promise"] for one in theirs.values() if one["accepted"]) == 2
+
+
 def outputs_of(node, asked):
     """The outputs that (path, row, number) stand for, by one process."""
     lines = "\n".join(f"{path}\t{row}\t{number}" for path, row, number in asked)
@@ -208,6 +233,7 @@ def test_the_same_numbers_give_the_same_outputs(node):
         asked += [(FOLDER / name, *one) for one in numbers]
         ours += [drawn(mechanism, *one) for one in numbers]
     assert len(asked) > 4000
+    sys.stderr.write(f"{len(asked):,} numbers\n")
     assert outputs_of(node, asked) == ours
 
 
@@ -222,7 +248,9 @@ def test_draws_have_the_probabilities_of_the_table(node, name, count):
     assert not seen[expected == 0].any()
     positive = seen > 0
     g = 2 * (seen[positive] * np.log(seen[positive] / expected[positive])).sum()
-    assert chi2.sf(g, (expected > 0).sum() - 1) > 1e-6
+    p_value = chi2.sf(g, (expected > 0).sum() - 1)
+    sys.stderr.write(f"{count:,} draws in {found['seconds']:.2f} s, G = {g:.1f}, p = {p_value:.3f}\n")
+    assert p_value > 1e-6
 
 
 def test_a_row_of_zeros_and_one_output(node, tmp_path):

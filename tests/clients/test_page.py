@@ -85,6 +85,24 @@ def test_a_click_is_reported_and_nothing_is_sent(opened, file):
     assert seen == {"requests": [page_file.as_uri()], "errors": []}
 
 
+def test_streets_are_inside_the_page_and_drawn(opened):
+    page, seen, page_file = opened
+    assert page.evaluate("STREETS.filter((line) => line.length > 1).length") > 50
+    assert "OpenStreetMap" in page.inner_text("#credit")
+    # somewhere along a street, away from all dots and the scale, there is a line and not the ground
+    drawn = page.evaluate(
+        """() => STREETS.flat().map((place) => view.spot(place)).filter(([x, y]) => {
+          const rows = [...mechanism.ids.keys()];
+          const spots = rows.map((row) => view.spot(mechanism.recordAt(row)));
+          return x > 5 && x < 1195 && y > 5 && y < 600 && spots.every(([a, b]) => Math.hypot(a - x, b - y) > 8);
+        }).map(([x, y]) => map.getContext("2d").getImageData(Math.round(x), Math.round(y), 1, 1).data[3])"""
+    )
+    assert len(drawn) > 10
+    assert sum(alpha > 0 for alpha in drawn) > 0.9 * len(drawn)
+    assert page.locator("#others").is_visible()  # 30 of 80 places are reports
+    assert seen["requests"] == [page_file.as_uri()]
+
+
 def test_a_click_far_from_every_record_is_refused(opened):
     page, _, _ = opened
     box = page.locator("#map").bounding_box()

@@ -120,3 +120,12 @@ def test_evaluate_compares_with_files_of_one_s_own(matrix, run, tmp_path):
     code, _, err = run("evaluate", "grid.mdp", "--against", "mine=no.npy")
     assert code == 2
     assert "no.npy" in err
+
+
+def test_rows_that_are_all_equal_hold_at_zero_and_nothing_is_said_of_a_float_before_it(run, tmp_path):
+    (tmp_path / "same.csv").write_text((7 * "0.125," + "0.0625,0.0625\n") * 9)
+    code, out, _ = run("audit", "same.csv", *GRID)
+    assert code == 0
+    assert out.startswith("Tightest epsilon that holds: 0.0, so any does: neighbours report alike.\n")
+    assert "float before" not in out
+    assert "Worst" not in out

@@ -111,3 +111,58 @@ def test_bad_input_is_one_line(run, grid, tmp_path, words, part):
     assert part in error
     assert error.count("\n") == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_the_curve_of_privacy_and_utility(run, grid):
+    """At the file's own budget the optimum is what the file holds; the bound is below all that is certified."""
+    code, text, _ = run(
+        "evaluate", "grid.mdp", "--sweep", "0.5,1,2", "--against", "exponential,planar-laplace", "--json"
+    )
+    assert code == 0
+    curve = json.loads(text)["sweep"]
+    bounds = {row["epsilon"]: row["lower_bound"] for row in curve["lower_bounds"]}
+    assert list(bounds) == [0.5, 1.0, 2.0]
+    points = {(row["name"], row["epsilon"]): row for row in curve["points"]}
+    assert {name for name, _ in points} == {"optimal", "exponential", "planar-laplace"}
+    assert points["optimal", 1.0]["loss"] == pytest.approx(grid.optimality.loss, rel=0.01)
+    for (_, epsilon), row in points.items():
+        if row["certified"]:
+            assert 0 < bounds[epsilon] <= row["loss"]
+    assert points["optimal", 0.5]["loss"] > points["optimal", 2.0]["loss"]
+    code, text, _ = run("evaluate", "grid.mdp", "--sweep", "0.5,1,2", "--against", "exponential")
+    assert code == 0
+    assert f">= {bounds[2.0]:.5g}" in text
+    assert f"{points['exponential', 2.0]['loss']:.5g}" in text
+
+
+def test_what_a_report_tells_and_how_near_a_guess_comes(run, grid):
+    code, text, _ = run("evaluate", "grid.mdp", "--gain-within", "1", "--against", "none", "--json")
+    assert code == 0
+    told = json.loads(text)["leakage"]
+    joint = grid.probabilities * grid.records.prior[:, None]
+    near = (np.linalg.norm(grid.records.coordinates[:, None] - grid.records.coordinates[None], axis=2) <= 1.0) * 1.0
+    assert told["bayes_after"] == pytest.approx(joint.max(axis=0).sum())
+    assert told["gain_after"] == pytest.approx((near @ joint).max(axis=0).sum())
+    assert told["gain_before"] == pytest.approx((near @ grid.records.prior).max())
+    marginal = joint.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bits = np.nansum(joint * np.log2(joint / (grid.records.prior[:, None] * marginal)))
+    assert told["mutual_information"] == pytest.approx(bits)
+    code, text, _ = run("evaluate", "grid.mdp", "--gain-within", "1", "--against", "none")
+    assert f"with probability {told['gain_after']:.4g}" in text
+    assert f"{told['mutual_information']:.3g} bits by Shannon's entropy" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--sweep", "1,x"), "--sweep must be numbers"),
+        (("--sweep", "1,1"), "--sweep has a budget twice"),
+        (("--sweep", "1", "--against", "mine=grid.mdp"), "--sweep makes mechanisms at each budget"),
+        (("--gain-within", "200m"), "--gain-within has the unit"),
+    ],
+)
+def test_curves_and_gains_that_make_no_sense_are_refused(run, grid, options, words):
+    code, _, errors = run("evaluate", "grid.mdp", *options)
+    assert code == 2
+    assert words in " ".join(errors.split())

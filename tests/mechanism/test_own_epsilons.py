@@ -75,7 +75,7 @@ def test_steps_agree_as_well(method):
     assert result.mechanism.is_sparse == (method == "local")
 
 
-def test_a_record_is_never_worse_protected_than_if_all_had_its_epsilon(solved):
+def test_a_record_is_never_worse_protected_against_neighbours_than_if_all_had_its_epsilon(solved):
     mechanism, own = solved.mechanism, solved.problem.epsilons
     graph = mechanism.graph
     for record in range(mechanism.records.n):
@@ -88,6 +88,56 @@ def test_a_record_is_never_worse_protected_than_if_all_had_its_epsilon(solved):
     strictest = (graph.pairs == int(own.argmin())).any(axis=1)
     check = check_privacy(shared.table, graph.pairs[strictest], graph.distances[strictest], float(own.min()))
     assert not check.certified
+
+
+def told(mechanism):
+    """The logarithm of the largest ratio between any two records' probabilities of one output, shape (N, N)."""
+    logs = np.log(mechanism.table.astype(float))
+    return np.abs(logs[:, None] - logs[None]).max(axis=2)
+
+
+def test_beyond_neighbours_steps_with_larger_epsilons_weaken_a_strict_record():
+    problem = mdp.Problem(mdp.data.grid(1, 3), epsilon=[0.25, 2.0, 2.0], eta=1.0)
+    made = mdp.solve(problem, gap=1e-6).mechanism
+    assert told(made)[0, 2] > 2.2  # with 0.25 for all it is at most 0.5
+    assert made.guarantee.bound(0, 2) == pytest.approx(2.25)
+    assert not made.guarantee.is_complete
+    assert "against its neighbours. Beyond them" in str(made.certificate)
+    assert "at each step" in made.guarantee.sentence
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_where_all_pairs_are_neighbours_a_record_is_never_worse_protected_against_anybody(seed):
+    drawn = random_problem(seed)
+    problem = mdp.Problem(drawn.records, epsilon=drawn.epsilons, eta=math.inf, outputs=drawn.n_outputs)
+    made = mdp.solve(problem, gap=1e-6).mechanism
+    own, away = problem.epsilons, problem.metric.to_rows(problem.records, np.arange(problem.n_records))
+    allowed = np.minimum(own[:, None], own[None]) * away
+    assert made.guarantee.is_complete
+    assert (told(made) <= allowed * (1 + 1e-9) + 1e-12).all()
+    for i, j in problem.graph.pairs.tolist():
+        assert made.guarantee.bound(i, j) <= allowed[i, j] * (1 + 1e-9)
+    assert "between any two records" in str(made.certificate)
+    assert "at each step" not in made.guarantee.sentence
+
+
+def test_pairs_of_strict_records_alone_are_enough_to_protect_these_from_everybody():
+    records, own = mdp.data.grid(3, 4), np.full(12, 2.0)
+    own[[0, 5]] = 0.5
+    away = problem_distances(records)
+    is_strict = own < 2.0
+    needed = (away <= 1.0) | is_strict[:, None] | is_strict
+    distances = np.where(needed, away, math.inf)
+    problem = mdp.Problem(records, epsilon=own, eta=math.inf, metric=distances, loss=away, outputs=np.arange(12))
+    assert problem.graph.n_pairs < 12 * 11 / 2
+    made = mdp.solve(problem, gap=1e-3).mechanism
+    assert (told(made)[is_strict] <= 0.5 * away[is_strict] * (1 + 1e-9) + 1e-12).all()
+    near = mdp.Problem(records, epsilon=own, eta=1.0, outputs=12)
+    assert (told(mdp.solve(near, gap=1e-3).mechanism)[is_strict] > 0.5 * away[is_strict] * 1.1).any()
+
+
+def problem_distances(records):
+    return np.linalg.norm(records.coordinates[:, None] - records.coordinates[None], axis=2)
 
 
 def tight_pair(first, second, distance):

@@ -412,6 +412,56 @@ def test_layers_of_the_user_are_drawn_and_fade_out(visit, city, tmp_path):
     assert blues[3][3] < 30
 
 
+def corners_of(name):
+    """The corners of a name on the map, turned as it is written."""
+    along = np.array([np.cos(name["angle"]), np.sin(name["angle"])])
+    across = np.array([-along[1], along[0]])
+    return np.array(
+        [
+            [name["x"], name["y"]] + a * name["wide"] / 2 * along + b * name["high"] / 2 * across
+            for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+@pytest.mark.parametrize("view", ["#view-record", "#view-report"])
+def test_names_are_whole_and_clear_of_what_the_map_is_about(visit, tmp_path, size, view):
+    """No name is cut at the rim, covered by a disc, under a button, or across another name."""
+    records = mdp.data.road("gothenburg").nearest([57.7069, 11.9685], 40)
+    mechanism = mdp.exponential(mdp.Problem(records, epsilon=4.0, eta=2.0))
+    write_explorer(tmp_path / "page.html", mechanism)
+    page = visit(tmp_path / "page.html", size=size)
+    page.check(view, force=True)
+    n_names = 0
+    for key in ("0", "c", "+"):
+        page.focus("#map")
+        page.keyboard.press(key)
+        pixels(page)
+        names = page.evaluate("window.metricdpExplorer.names()")
+        n_names += len(names)
+        box = page.locator("#map").bounding_box()
+        truth = page.evaluate(
+            "(i) => window.metricdpExplorer.placeOf(i)", int(page.get_attribute("#stage", "data-record"))
+        )
+        zoom = page.locator("#zoom").bounding_box()
+        held = np.zeros((round(box["height"]) + 1, round(box["width"]) + 1), dtype=bool)
+        for name in names:
+            corners = corners_of(name)
+            assert (corners >= 0).all()
+            assert (corners <= [box["width"], box["height"]]).all()
+            offset = np.array(truth) - [name["x"], name["y"]]
+            along = abs(offset @ [np.cos(name["angle"]), np.sin(name["angle"])])
+            across = abs(offset @ [-np.sin(name["angle"]), np.cos(name["angle"])])
+            assert along > name["wide"] / 2 or across > name["high"] / 2
+            low, high = corners.min(axis=0), corners.max(axis=0)
+            assert high[0] < zoom["x"] - box["x"] or low[1] > zoom["y"] - box["y"] + zoom["height"]
+            own = held[int(low[1]) : int(high[1]) + 1, int(low[0]) : int(high[0]) + 1]
+            assert not own.any()
+            own[:] = True
+    assert n_names > 3
+
+
 def test_no_card_is_empty(visit, city, words):
     for path in (city[1], words[1]):
         page = visit(path)
@@ -529,3 +579,28 @@ def test_a_page_that_cannot_draw_says_why(visit, tmp_path, monkeypatch):
     page = visit(tmp_path / "grid.html")
     assert page.locator("#draw").count() == 0
     assert "too large to be inside" in page.inner_text("#not-drawn")
+
+
+def test_epsilons_of_the_records_own_are_promised_by_record(visit, tmp_path):
+    own = [0.5, 2.0, 2.0]
+    records = mdp.Records([[0.0, 0.0], [1.0, 0.0], [2.2, 0.0]], kind="vectors", ids=["first", "second", "third"])
+    problem = mdp.Problem(records, epsilon=own, eta=1.2)
+    write_explorer(tmp_path / "own.html", mdp.solve(problem).mechanism, problem=problem)
+    page = visit(tmp_path / "own.html")
+    assert "0.5 to 2" in page.locator("#facts").inner_text()
+    assert "the smaller of their own, 0.5 to 2" in page.locator("#privacy").inner_text()
+    page.locator("#distance").fill("1")
+    for record, formula in ((0, "exp(0.5 × 1) = 1.649"), (2, "exp(2 × 1) = 7.389")):
+        find(page, problem.records.ids[record])
+        assert formula in page.locator("#privacy .formula").inner_text().replace("\u00a0", " ")
+    page.locator("#distance").fill("2")  # beyond neighbours, steps with the larger epsilon add up
+    find(page, problem.records.ids[0])
+    assert "exp(2 × 2) = 54.6" in page.locator("#privacy .formula").inner_text().replace("\u00a0", " ")
+    for record, proved in ((0, "exp(0.5 × 1) = 1.65"), (1, "exp(0.5 × 1) = 1.65"), (2, "exp(2 × 1.2) = 11")):
+        find(page, problem.records.ids[record])
+        assert proved in page.locator("#report-words").inner_text().replace("\u00a0", " ")
+
+
+def find(page, name):
+    page.fill("#search", name)
+    page.press("#search", "Enter")

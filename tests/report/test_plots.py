@@ -137,7 +137,7 @@ def test_notebooks_show_escaped_html(results, streets):
     assert "Private: every one of 1 neighbour pairs" in html
     assert f"{results[0].loss:.6g}" in results[0]._repr_html_()
     partition = make_partition(problem.records, problem.metric, problem.graph, n_blocks=5)
-    assert f"<td>{len(partition.boundary)} (two-sided)</td>" in partition._repr_html_()
+    assert f">{len(partition.boundary)} (two-sided)</td>" in partition._repr_html_()
 
 
 def test_records_problems_and_comparisons_show_escaped_html():
@@ -149,7 +149,7 @@ def test_records_problems_and_comparisons_show_escaped_html():
         html = shown._repr_html_()
         assert "<script" not in html
         assert "&lt;script&gt;" in html
-    assert "<td>2 more</td>" in records._repr_html_()
+    assert ">2 more</td>" in records._repr_html_()
     assert f"{problem.graph.n_pairs} pairs within" in problem._repr_html_()
     assert "NOT certified" in table._repr_html_()
-    assert f"<td>{table.rows[1].loss:.6g}</td>" in table._repr_html_()
+    assert f">{table.rows[1].loss:.6g}</td>" in table._repr_html_()

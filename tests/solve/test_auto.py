@@ -158,3 +158,16 @@ def test_the_choice_of_steps_predicts_time_and_memory(monkeypatch):
     result = mdp.solve(town(), gap=0.1)
     reasons = [row["reason"] for row in result.trace.rows if row["stage"] == "choice"]
     assert "a gap of 10 % takes at most about 1 s of one core and 0.0 GB" in reasons[0]
+
+
+def test_own_epsilons_are_not_solved_on_windows_of_the_map():
+    records = mdp.data.road("gothenburg", n=100, seed=0)
+    own = np.full(100, 8.0)
+    own[np.random.default_rng(0).choice(100, 5, replace=False)] = 1.0
+    problem = mdp.Problem(records, epsilon=own, eta=np.inf)
+    assert auto.Auto().chosen_for(problem.with_epsilon(8.0), 0.02).name == "local"
+    result = mdp.solve(problem, gap=0.02)
+    assert result.status is mdp.Status.OPTIMAL
+    assert result.mechanism.guarantee.bound(0, 1) <= own[[0, 1]].min() * problem.graph.distances[0] * (1 + 1e-9)
+    with pytest.raises(mdp.CertificationError, match="the steps ran away; take another method"):
+        mdp.solve(problem, gap=0.02, method="local")

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from benchmarks.alone import run_alone
-from benchmarks.memory import LARGE_CASES, LIMITED_CASES, SMALL_CASES, UNLIMITED_CASES
+from benchmarks.memory import GROWING_CASES, LARGE_CASES, LIMITED_CASES, SMALL_CASES, UNLIMITED_CASES
 
 import metricdp as mdp
 from metricdp.errors import InputError, OutOfRoomError
@@ -44,7 +44,9 @@ def test_the_model_is_within_25_percent_above_the_peak(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [SMALL_CASES[1], *LARGE_CASES], ids=lambda case: f"{case.method} {case.name}")
+@pytest.mark.parametrize(
+    "case", [SMALL_CASES[1], SMALL_CASES[4], *LARGE_CASES], ids=lambda case: f"{case.method} {case.name}"
+)
 def test_so_it_is_at_larger_sizes(case):
     check_against_the_peak(case)
 
@@ -66,6 +68,19 @@ def test_linear_programs_keep_to_a_limit(case):
 @pytest.mark.parametrize("case", LIMITED_CASES[1:], ids=lambda case: f"{case.method} {case.name}")
 def test_so_do_other_methods(case):
     check_against_the_limit(case)
+
+
+@pytest.mark.slow
+def test_windows_that_grow_keep_to_a_limit():
+    """Without a limit they take more than twice what was foretold; with one the run ends below it, and says why."""
+    free, *limited = (run_alone(case) for case in GROWING_CASES)
+    assert free["peak_mb"] > 2.0 * free["predicted_mb"]
+    assert not free["trouble"]
+    for case, found in zip(GROWING_CASES[1:], limited, strict=True):
+        assert "failed" not in found, found
+        assert found["predicted_mb"] < found["peak_mb"] <= 1e3 * case.memory_limit, found
+        assert any("larger windows would take" in trouble for trouble in found["trouble"])
+        assert found["status"] == "limit"
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_a_solver_that_was_named_is_the_one_that_ran(method):
     result = mdp.solve(problem, method=method, gap=0.1)
     assert (result.method, result.solver) == (method, method)
     assert f", {method}, " in repr(result)
-    assert f"<td>{method}, " in result._repr_html_()
+    assert f">{method}, " in result._repr_html_()
 
 
 def test_records_that_are_alone_need_no_solver():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -59,7 +61,19 @@ def test_names_with_an_apostrophe_for_spreadsheets(tmp_path):
         ("x1,x2\n1,2\n", "has 0 columns 'report'"),
         ("report\nnowhere\n", "after 0 reports: report 1 of 1 is not an output"),
         ("report,weight\nr00c00,3\n", "has a column 'weight' of weights"),
-        ("report,Count\nr00c00,3\n", "has a column 'Count' of weights"),
+        *(
+            (f"report,{name}\nr00c00,3\n", f"has a column '{name}' of weights")
+            for name in (
+                "Count",
+                "counts",
+                "freq",
+                "Frequency",
+                "n_reports",
+                "N reports",
+                "num_reports",
+                "multiplicity",
+            )
+        ),
     ],
 )
 def test_files_that_are_refused(mechanism, tmp_path, text, message):
@@ -223,6 +237,34 @@ def test_the_command(run, city, tmp_path):
     assert "hold at once with probability 95 %" in out
     assert "assume one report of each person" in out
     assert mdp.data.read_geojson(tmp_path / "s.geojson").n == 30
+    assert set(json.loads((tmp_path / "s.geojson").read_text())["features"][0]["properties"]) == {"id", "share"}
+
+
+def test_limits_of_each_record_where_they_are_asked_for(run, city, tmp_path):
+    city.save(tmp_path / "city.mdp")
+    reports = city.perturb(list(city.records.ids[:7]) * 300)
+    (tmp_path / "r.csv").write_text("report\n" + "".join(f"{report}\n" for report in reports))
+    found = mdp.estimate(city, count_file(city, tmp_path / "r.csv"))
+    for name in ("each.geojson", "each.csv"):
+        code, _, err = run(
+            "estimate", "city.mdp", "--input", "r.csv", "--level", "0.9", "--record-intervals", "-o", name
+        )
+        assert code == 0, err
+    features = json.loads((tmp_path / "each.geojson").read_text())["features"]
+    table = (tmp_path / "each.csv").read_text().splitlines()
+    assert table[0] == "id,lat,lon,share,low,high"
+    for row in (0, 12):
+        one, told = found.interval(row, 0.9), features[row]["properties"]
+        assert (told["low"], told["high"]) == pytest.approx((one.low, one.high))
+        assert told["low"] < told["high"]
+        assert table[1 + row].endswith(f",{told['share']!r},{told['low']!r},{told['high']!r}")
+
+
+def test_questions_of_any_mapping(city):
+    found = mdp.estimate(city, list(city.records.ids) * 20)
+    asked = {"few": [0, 1], "more": city.records.ids[:9]}
+    assert found.intervals(MappingProxyType(asked)) == found.intervals(asked)
+    assert set(found.intervals(ChainMap(asked, {"all": range(30)}))) == {"few", "more", "all"}
 
 
 @pytest.mark.parametrize(
@@ -230,6 +272,7 @@ def test_the_command(run, city, tmp_path):
     [
         ((), "give the reports with --input"),
         (("--input", "r.csv", "--level", "95"), "--level must be between 0 and 1"),
+        (("--input", "r.csv", "--record-intervals"), "--record-intervals goes with --output"),
         (("--input", "r.csv", "--column", "x"), "--column goes with --districts"),
         (("--input", "r.csv", "--polygon", "a,b"), "--polygon 'a,b' has a corner"),
         (("--input", "r.csv", "--output", "r.csv"), "both name"),

@@ -88,6 +88,11 @@ export function floats(parts: Parts, name: string): Float64Array {
   return new Float64Array(parts.tensors.get(name)!.bytes.buffer as ArrayBuffer);
 }
 
+/** Return a tensor of whole numbers of 32 bits. */
+export function integers(parts: Parts, name: string): Int32Array {
+  return new Int32Array(parts.tensors.get(name)!.bytes.buffer as ArrayBuffer);
+}
+
 export function checkBounds(metadata: Map<string, string>): void {
   const [loss, low] = ["loss", "lower_bound"].map((key) => metadata.get(key));
   if (loss === undefined && low === undefined) return;
@@ -133,7 +138,7 @@ function idsOf(text: string, n: number): readonly string[] {
 }
 
 function hasHalf(text: string): boolean {
-  return /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text);
+  return /\p{Cs}/u.test(text); // with this flag, the halves of whole characters are none
 }
 
 function outputsOf(
@@ -142,7 +147,7 @@ function outputsOf(
   const tensor = parts.tensors.get("outputs");
   if (tensor === undefined) return { outputRows: Int32Array.from({ length: n }, (_, k) => k), outputPoints: points };
   if (tensor.shape.length === 2) return { outputRows: null, outputPoints: floats(parts, "outputs") };
-  const rows = new Int32Array(tensor.bytes.buffer as ArrayBuffer);
+  const rows = integers(parts, "outputs");
   const isRow = rows.every((row) => row >= 0 && row < n) && new Set(rows).size === rows.length;
   need(isRow, "its outputs are not rows of its records, each once");
   const outputPoints = new Float64Array(rows.length * dimension);

@@ -131,8 +131,8 @@ export class Mechanism {
 
   /** The weight of an output for the record in a row; its probability is that over 2^63. */
   weight(row: number, output: number): bigint {
-    this.slice(this.contents.points, row, this.contents.ids.length);
-    this.slice(this.contents.outputPoints, output, this.table.nOutputs);
+    this.recordAt(row); // refuses rows and outputs that there are not
+    this.outputAt(output);
     return this.table.weight(row, output);
   }
 
@@ -218,17 +218,14 @@ export class Mechanism {
 
   /** Return the output that a whole number below 2^63 stands for, for tests against other implementations. Not a draw. */
   outputOf(row: number, number: bigint): number {
-    this.slice(this.contents.points, row, this.contents.ids.length);
+    this.recordAt(row); // refuses rows that there are not
     if (typeof number !== "bigint" || number < 0n || number >> 63n) throw new InputError("the number must be below 2^63");
     return this.table.output(row, Number(number >> 32n), Number(number & 0xffffffffn));
   }
 
   private drawn(rows: readonly number[]): Report[] {
     const numbers = systemNumbers(rows.length);
-    return rows.map((row) => {
-      const [high, low] = numbers.next().value as readonly [number, number];
-      return this.report(this.table.output(row, high, low));
-    });
+    return rows.map((row, place) => this.report(this.table.output(row, ...numbers[place])));
   }
 
   private report(output: number): Report {
@@ -264,10 +261,11 @@ export class Mechanism {
     if (graph.nComponents > 1) rest.push(`the ${graph.nComponents} groups that no path joins are not protected from one another`);
     if (graph.nIsolated) rest.push(`${graph.nIsolated} records without any neighbour are not protected at all`);
     const but = rest.length ? `; but ${rest.join(", and ")}` : "";
-    const budget = smallest < epsilon ? `e d), with e the smaller one of the two records' own epsilons (e from ${smallest} to ${epsilon}),` : `${epsilon} d)`;
+    const hasOwn = smallest < epsilon;
+    const [step, range] = hasOwn ? [", with e the smaller of their own epsilons at each step", `; e from ${smallest} to ${epsilon}`] : ["", ""];
     return (
-      `Any report is at most exp(${budget} times more likely from one than from the other of two of these ${graph.n} ` +
-      `records at distance d along neighbours within ${reach} (${metric}, d in ${unit})${but}.`
+      `Any report is at most exp(${hasOwn ? "e" : epsilon} d) times more likely from one than from the other of two of these ` +
+      `${graph.n} records at distance d along neighbours within ${reach}${step} (${metric}, d in ${unit}${range})${but}.`
     );
   }
 }

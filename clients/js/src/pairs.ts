@@ -1,7 +1,7 @@
 /** The neighbour pairs: those of a file, checked from the coordinates, or made again from these. */
 
 import type { Parts } from "./container.js";
-import { type Contents, MEASURED, floats } from "./contents.js";
+import { type Contents, MEASURED, floats, integers } from "./contents.js";
 import { CHECKED_MARGIN, EARTH_RADIUS_KM, Measure } from "./distances.js";
 import { CertificationError, need } from "./errors.js";
 
@@ -32,7 +32,7 @@ export function pairsOf(parts: Parts, contents: Contents, nStored: number, margi
 }
 
 function listedPairs(parts: Parts, contents: Contents, n: number): Pairs {
-  const flat = new Int32Array(parts.tensors.get("pairs")!.bytes.buffer as ArrayBuffer);
+  const flat = integers(parts, "pairs");
   const distance = floats(parts, "distances");
   const P = distance.length;
   const first = Int32Array.from({ length: P }, (_, p) => flat[2 * p]);
@@ -166,7 +166,7 @@ interface Cell {
 /** Sort points into cells of at least `radius` along up to three axes; only cells with points are made. */
 function gridOf(places: Float64Array, width: number, radius: number): { order: Int32Array; cells: Cell[] } {
   const n = places.length / width;
-  const sizes = [1, 1, 1]; // cells along each axis, with one to spare at both ends
+  let steps = [0]; // from a cell's key to those of the cells around it
   const keys = new Float64Array(n); // below 2^52: whole numbers
   for (let d = 0; d < Math.min(width, 3); d += 1) {
     let [low, high] = [Infinity, -Infinity];
@@ -176,10 +176,11 @@ function gridOf(places: Float64Array, width: number, radius: number): { order: I
     }
     const side = Math.max(radius * (1 + 1e-6), (high - low) / MOST_CELLS);
     const isOne = !(side > 0 && side < Infinity); // one cell where numbers run out
-    sizes[d] = isOne ? 3 : Math.floor((high - low) / side) + 3;
+    const size = isOne ? 3 : Math.floor((high - low) / side) + 3; // with one cell to spare at both ends
     for (let i = 0; i < n; i += 1) {
-      keys[i] = keys[i] * sizes[d] + (isOne ? 1 : Math.floor((places[i * width + d] - low) / side) + 1);
+      keys[i] = keys[i] * size + (isOne ? 1 : Math.floor((places[i * width + d] - low) / side) + 1);
     }
+    steps = steps.flatMap((step) => [-1, 0, 1].map((one) => step * size + one));
   }
   const order = Int32Array.from({ length: n }, (_, i) => i).sort((a, b) => keys[a] - keys[b] || a - b);
   const found = new Map<number, Cell>();
@@ -188,11 +189,8 @@ function gridOf(places: Float64Array, width: number, radius: number): { order: I
     while (end < n && keys[order[end]] === key) end += 1;
     found.set(key, { begin, end, around: [] });
   }
-  const [, B, C] = width === 1 ? [1, 1, sizes[0]] : width === 2 ? [1, sizes[0], sizes[1]] : sizes;
-  const [x, y] = [width > 2 ? [0, B * C] : [0], width > 1 ? [-C, 0, C] : [0]];
-  const steps = x.flatMap((a) => y.flatMap((b) => [-1, 0, 1].map((c) => a + b + c))).filter((step) => step >= 0);
   for (const [key, cell] of found) {
-    for (const step of steps) {
+    for (const step of steps.filter((one) => one >= 0)) {
       const other = found.get(key + step);
       if (other) cell.around.push(other);
     }

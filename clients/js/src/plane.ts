@@ -1,7 +1,7 @@
 /** Read, verify and draw from the mechanisms of regions: files of the format metricdp-3. */
 
 import { type Parts, readParts } from "./container.js";
-import { type Kind, checkBounds, checkPoints, floats, hexFloat } from "./contents.js";
+import { type Kind, checkBounds, checkPoints, floats, hexFloat, integers } from "./contents.js";
 import { CertificationError, FileFormatError, InputError, MetricDPError, need, short } from "./errors.js";
 import { type Layout, type Shapes, checkNames } from "./layout.js";
 import { parseJson } from "./json.js";
@@ -104,8 +104,7 @@ export class PlaneMechanism {
     this.region = new Region(metadata, kind as Kind);
     const [rows, columns] = this.region.nodes;
     need(parts.shapes.get("table")![0] === rows * columns, "its table is not of the nodes of its region");
-    const { bytes, shape } = tensors.get("outputs")!;
-    this.outputRows = shape.length === 1 ? new Int32Array(bytes.buffer as ArrayBuffer) : null;
+    this.outputRows = tensors.get("outputs")!.shape.length === 1 ? integers(parts, "outputs") : null;
     this.outputPoints = this.outputRows ? this.nodesAt(this.outputRows, rows * columns) : floats(parts, "outputs");
     checkPoints(this.outputPoints, 2, kind);
     this.outputNames = namesOf(metadata.get("output_names"), this.outputPoints.length / 2);
@@ -133,7 +132,7 @@ export class PlaneMechanism {
   perturbPoint(first: number, second: number, { outside = "refuse" }: PlaneOptions = {}): PlaneReport {
     if (outside !== "refuse" && outside !== "border") throw new InputError("points outside are for refuse or for border");
     const point = this.checked([first, second]);
-    const [a, b, c] = [...systemNumbers(3)];
+    const [a, b, c] = systemNumbers(3);
     const report = this.report(this.drawn(point, a, b, c)); // before anything is refused
     const isOutside = Number(this.region.isOutside(point)) & Number(outside === "refuse");
     if (isOutside | Number(this.region.isOutside(point, this.region.outer))) {

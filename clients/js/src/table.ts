@@ -1,6 +1,7 @@
 /** The tables of both formats: sums, comparisons of two rows, and the output that a number stands for. */
 
 import type { Parts } from "./container.js";
+import { integers } from "./contents.js";
 import { CertificationError, need } from "./errors.js";
 import { FLOAT_GUARD, TRIVIAL_EXPONENT, exceeds, factor } from "./exact.js";
 import { type Words, asBigInt, asFloat, highProduct, isAtLeast, runningSums, sum } from "./words.js";
@@ -130,7 +131,7 @@ export class SparseTable implements Table {
     [this.nOutputs] = parts.shapes.get("background")!;
     [this.nStored] = parts.shapes.get("weights")!;
     const [n, K, M] = [this.nRecords, this.nOutputs, this.nStored];
-    this.columns = new Int32Array(parts.tensors.get("columns")!.bytes.buffer as ArrayBuffer);
+    this.columns = integers(parts, "columns");
     this.weights = words(parts, "weights");
     this.background = words(parts, "background");
     this.scale = words(parts, "scale");

@@ -33,17 +33,17 @@ function file(metadata, tensors) {
   return Buffer.concat([length, text, ...tensors.map((one) => raw(one[3]))]);
 }
 
-/** A dense file of places in a row, everybody with the same probabilities. */
-function line(longitudes, { eta = "0x1.0000000000000p+7", metadata = {}, tensors = [], pairs, distances } = {}) {
+/** A dense file of places in a row with two outputs; `shares` are the probabilities of the first one. */
+function line(longitudes, { eta = "0x1.0000000000000p+7", metadata = {}, tensors = [], pairs, distances, shares } = {}) {
   const n = longitudes.length;
   const words = {
     ...{ format: "metricdp-1", epsilon: "0x1.0000000000000p+0", eta, metric: "haversine", kind: "places", name: "line" },
     ...{ ids: JSON.stringify(longitudes.map((_, i) => `p${i}`)), solver: "", created: "" },
     ...metadata,
   };
-  const half = 1n << 62n;
+  const first = (shares ?? longitudes.map(() => 0.5)).map((share) => BigInt(Math.floor(share * 2 ** 63)));
   return file(words, [
-    ["table", "U64", [n, 2], BigUint64Array.from({ length: 2 * n }, () => half)],
+    ["table", "U64", [n, 2], BigUint64Array.from(first.flatMap((weight) => [weight, (1n << 63n) - weight]))],
     ["records", "F64", [n, 2], Float64Array.from(longitudes.flatMap((lon) => [0, lon]))],
     ["prior", "F64", [n], new Float64Array(n).fill(1)],
     ["outputs", "I32", [2], Int32Array.of(0, 1)],
@@ -143,12 +143,28 @@ test("records with epsilons of their own have the smaller one of two", () => {
   });
   const { certificate } = load(line([0, 1], own(1, 0.25)));
   assert.deepEqual([certificate.epsilon, certificate.smallestEpsilon], [1, 0.25]);
-  assert.match(certificate.promise, /^Any report is at most exp\(e d\), with e the smaller .* \(e from 0.25 to 1\), times more/);
+  const words = /^Any report is at most exp\(e d\) times more .*, with e the smaller of .* at each step \(.*; e from 0.25 to 1\)\.$/;
+  assert.match(certificate.promise, words);
   assert.equal(load(line([0, 1], own(1, 1e-9))).certificate.smallestEpsilon, 1e-9);
   const bad = [[1, 0], [1, -1], [1, NaN], [NaN, 1], [1, Infinity], [1, 2], [0.5, 0.25], [1, 0.9e-9], [1], [1, 1, 1]];
   for (const epsilons of bad) assert.throws(() => load(line([0, 1], own(...epsilons))), { name: "FileFormatError" });
   assert.throws(() => load(line([0, 1], { ...NEAR, tensors: own(1, 1).tensors })), { name: "FileFormatError" });
   assert.throws(() => load(line([0, 1], { ...NEAR, metadata: own(1, 1).metadata })), { name: "FileFormatError" });
+});
+
+test("in a chain of records with epsilons of their own, the promise is that of its steps", () => {
+  const epsilons = [0.25, 2, 2];
+  const steps = epsilons.slice(1).map((epsilon, i) => Math.min(epsilons[i], epsilon)); // a unit long each
+  const tight = steps.reduce((found, step) => [...found, found.at(-1) * Math.exp(-step * (1 - 1e-9))], [0.1]);
+  const chain = load(line([0, 1, 2], {
+    ...{ eta: "0x1.0000000000000p+0", pairs: [[0, 1], [1, 2]], distances: [1, 1], shares: tight },
+    ...{ metadata: { format: "metricdp-1+epsilons", epsilon: "0x1.0000000000000p+1", metric: "euclidean", kind: "vectors" } },
+    ...{ tensors: [["epsilons", "F64", [3], Float64Array.from(epsilons)]] },
+  }));
+  const ratio = Math.log(Number(chain.weight(0, 0)) / Number(chain.weight(2, 0)));
+  assert.ok(Math.abs(ratio - 2.25) < 1e-6); // far more than the smaller one of the two records' own times their distance
+  assert.ok(ratio > 2 * Math.min(epsilons[0], epsilons[2]));
+  assert.match(chain.certificate.promise, /with e the smaller of their own epsilons at each step/);
 });
 
 test("requirements beyond the file's own claims", () => {

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { load } from "../dist/metricdp.js";
 
 const found = {};
-for (const name of readdirSync(process.argv[2])) {
+for (const name of readdirSync(process.argv[2]).filter((one) => one.endsWith(".mdp"))) {
   try {
     const { certificate } = load(readFileSync(join(process.argv[2], name)));
-    found[name] = { accepted: true, pairs: certificate.pairs, components: certificate.components, isolated: certificate.isolated };
+    const { pairs, components, isolated, promise } = certificate;
+    found[name] = { accepted: true, pairs, components, isolated, promise };
   } catch (error) {
     found[name] = { accepted: false, kind: error.name, error: error.message };
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from metricdp.apply.kinds import check_of_records
 from metricdp.apply.text import TextSummary, Words
 from metricdp.errors import InputError
 
@@ -88,6 +89,7 @@ def batched(
     >>> [len(note.split()) for note in noisy["note"]]
     [2, 1]
     """
+    check_of_records(mechanism, "perturb_region_frame")
     texts, columns = ((one,) if isinstance(one, str) else tuple(one) for one in (text, ids))
     if not texts and not columns:
         raise InputError("no column is named: give text='...' for texts, or ids='...' for columns of ids")

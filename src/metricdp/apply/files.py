@@ -11,6 +11,7 @@ import numpy as np
 
 from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
+from metricdp.apply.kinds import check_of_records
 from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
 from metricdp.apply.writers import CsvWriter, GeoJsonWriter, Writer, cell_of, coordinate_names
 from metricdp.budget.charging import Persons, charged, nowhere
@@ -107,6 +108,7 @@ def perturb_file(
     progress
         Called after each piece.
     """
+    check_of_records(mechanism, "perturb_region_file")
     check_writable(target, may_be_stream=True)
     check_far(far)
     if snap_limit is not None:

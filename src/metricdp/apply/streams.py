@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.apply.copies import Copies
+from metricdp.apply.kinds import check_of_records
 from metricdp.apply.snapping import check_far, check_limit, snap_points
 from metricdp.apply.stream_rows import StreamRows, check_format
 from metricdp.apply.writers import (
@@ -128,6 +129,7 @@ def perturb_stream(
     progress
         Called after each batch.
     """
+    check_of_records(mechanism, "perturb_region_stream")
     check_format(to)
     check_far(far)
     check_people(ledger, person, memory, over)

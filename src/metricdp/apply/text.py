@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.apply.kinds import check_of_records
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import check_writable, replacing
 from metricdp.errors import InputError
@@ -91,6 +92,7 @@ def perturb_text(
     progress
         Called after each piece.
     """
+    check_of_records(mechanism, "perturb_region_file")
     check_writable(target, may_be_stream=True)
     words = Words(mechanism, unknown=unknown, keep_punctuation=keep_punctuation, allow_unprotected=allow_unprotected)
     with TextSource(source) as text, replacing(target, is_private=True, may_pack=True) as out:

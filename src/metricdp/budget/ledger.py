@@ -245,7 +245,7 @@ class Ledger:
         rows, over, total = [], [], NOTHING
         with self._charges.writing() as now:
             self._check_currency(now.state.currency, currency)
-            sums_of, cost = now.sums(list(stored_of.values())), Cost(each, now.state.limit)
+            sums_of, cost = now.sums(sorted(stored_of.values())), Cost(each, now.state.limit)
             # in the order of the index, where neighbours are written together
             for stored, holder in sorted((stored, holder) for holder, stored in stored_of.items()):
                 names = spellings[holder]

@@ -6,7 +6,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,6 +16,9 @@ from typer.main import get_command_from_info
 from metricdp import __version__
 from metricdp.errors import MetricDPError
 from metricdp.report.tables import print_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ANSWER_IS_NO, WRONG_INPUT, PROGRAM_FAILED = 1, 2, 3
 
@@ -78,6 +81,16 @@ app = typer.Typer(
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Return what completes an option that takes one of these words."""
+
+    def offered(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return offered
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE.mdp", help="A mechanism file.")]
 
@@ -96,7 +109,7 @@ def _completion(context: typer.Context, shell: str | None) -> None:
     group: Any = context.command
     found = {
         name: tuple(
-            option_of(one)
+            option_of(one, context)
             for one in group.get_command(context, name).get_params(context)
             if one.param_type_name == "option"
         )

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from metricdp.apply.text import Words
-from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, out, print_json
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, one_of, out, print_json
 from metricdp.cli.problems import EtaOption, MetricOption, OutputsOption, RecordsOption, problem_of_data
 from metricdp.data import read_matrix
 from metricdp.errors import InputError
@@ -82,11 +82,15 @@ def audit(
         str | None,
         typer.Option(
             help="A command that reads inputs and writes reports, line by line; or builtin:ids | builtin:points | "
-            "builtin:words for the file's own."
+            "builtin:words for the file's own.",
+            autocompletion=one_of(*(BUILTIN + kind for kind in KINDS)),
         ),
     ] = None,
     inputs: Annotated[
-        str | None, typer.Option(help="What a command reads: ids | points | words; points with --snap-limit.")
+        str | None,
+        typer.Option(
+            help="What a command reads: ids | points | words; points with --snap-limit.", autocompletion=one_of(*KINDS)
+        ),
     ] = None,
     snap_limit: Annotated[
         float | None, typer.Option(help="The farthest distance at which the pipeline snaps points to records.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,12 @@ if TYPE_CHECKING:
     Options = Mapping[str, tuple["Option", ...]]
     """The options of each command."""
 
-# the values that the help of an option lists: "auto | direct | local"
-VALUES = re.compile(r"(?:[\w./:-]+ \| )+[\w./:-]+")
 OF_PROGRAM = ("--help", "--version", "--completion")
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its names, whether a value follows, the values that its help lists, and its help."""
+    """An option: its names, whether a value follows, the words that it takes (beside files, for some), its help."""
 
     names: tuple[str, ...]
     takes_value: bool
@@ -37,58 +34,72 @@ def completion_script(shell: str, commands: Mapping[str, str], options: Options)
     return WRITERS[shell](commands, options)
 
 
-def option_of(parameter: Any) -> Option:
+def option_of(parameter: Any, context: Any) -> Option:
     """Return what a shell has to know of an option of the command line."""
     text = " ".join((parameter.help or "").split())
-    listed = VALUES.search(text)
-    values = tuple(listed.group().rstrip(".").split(" | ")) if listed and not parameter.is_flag else ()
+    words = tuple(one.value for one in parameter.shell_complete(context, "") if one.type == "plain")
     names = tuple(name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-"))
-    return Option(names, not parameter.is_flag, values, text)
+    return Option(names, not parameter.is_flag, words, text)
+
+
+# Words are split at blanks here, because bash itself also splits them at = and : and then replaces the last piece only.
+BASH_BEGIN = """# completion of metricdp: file names where nothing else is known
+_metricdp() {
+    local line="${COMP_LINE:0:COMP_POINT}" offered="" given
+    local current="${line##*[[:space:]]}"
+    read -ra given <<< "${line%"$current"}"
+    local command="${given[1]}" previous="${given[${#given[@]}-1]}"
+    case "$current" in --*=*) previous="${current%%=*}" current="${current#*=}" ;; esac
+    COMPREPLY=()"""
+BASH_END = """    if [ -n "$offered" ]; then COMPREPLY=($(compgen -W "$offered" -- "$current")); fi
+    case "$current" in *:*) COMPREPLY=("${COMPREPLY[@]#"${current%:*}:"}") ;; esac
+}
+complete -o default -F _metricdp metricdp
+"""
+ZSH_BEGIN = """# completion of metricdp: file names where nothing else is known
+(( $+functions[compdef] )) || { autoload -U compinit && compinit -i }
+_metricdp() {
+    local current="$words[CURRENT]" previous="$words[CURRENT-1]" command="$words[2]" offered=""
+    (( CURRENT > 2 )) || command=""
+    case "$current" in --*=*) previous="${current%%=*}" current="${current#*=}"; compset -P "*=" ;; esac"""
+ZSH_END = """    if [[ -n "$offered" ]]; then compadd -- ${=offered} && return; fi
+    _files
+}
+compdef _metricdp metricdp
+"""
 
 
 def _bash(commands: Mapping[str, str], options: Options) -> str:
-    cases = [f'        "--completion --completion") words="{" ".join(WRITERS)}" ;;']
-    cases += [
+    return "\n".join([BASH_BEGIN, *_cases(commands, options), BASH_END])
+
+
+def _zsh(commands: Mapping[str, str], options: Options) -> str:
+    return "\n".join([ZSH_BEGIN, *_cases(commands, options), ZSH_END])
+
+
+def _cases(commands: Mapping[str, str], options: Options) -> list[str]:
+    """Return the lines, the same in both shells, that say what is offered for the words before and the current one."""
+    values = [
         f"        {' | '.join(_quoted(f'{command} {name}') for name in option.names)}) "
-        f'words="{" ".join(option.values)}" ;;'
+        f'offered="{" ".join(option.values)}" ;;'
         for command in commands
         for option in options[command]
         if option.values
     ]
     names = [
-        f'        {command}) words="{" ".join(name for option in options[command] for name in option.names)}" ;;'
+        f'        {command}) offered="{" ".join(name for option in options[command] for name in option.names)}" ;;'
         for command in commands
     ]
-    return "\n".join(
-        [
-            "# completion of metricdp: file names where nothing else is known",
-            "_metricdp() {",
-            '    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words=""',
-            '    local command="${COMP_WORDS[1]}"',
-            "    COMPREPLY=()",
-            '    if [ "$COMP_CWORD" -eq 1 ]; then',
-            f'        COMPREPLY=($(compgen -W "{" ".join((*commands, *OF_PROGRAM))}" -- "$current"))',
-            "        return",
-            "    fi",
-            '    case "$command $previous" in',
-            *cases,
-            "    esac",
-            '    case "$current" in -*) case "$command" in',
-            *names,
-            "    esac ;; esac",
-            '    if [ -n "$words" ]; then COMPREPLY=($(compgen -W "$words" -- "$current")); fi',
-            "}",
-            "complete -o default -F _metricdp metricdp",
-            "",
-        ]
-    )
-
-
-def _zsh(commands: Mapping[str, str], options: Options) -> str:
-    head = (
-        "(( $+functions[compdef] )) || { autoload -U compinit && compinit }\nautoload -U bashcompinit && bashcompinit\n"
-    )
-    return head + _bash(commands, options)
+    return [
+        '    case "$command $previous" in',
+        *values,
+        f'        " "*) offered="{" ".join((*commands, *OF_PROGRAM))}" ;;',
+        f'        "--completion "*) offered="{" ".join(WRITERS)}" ;;',
+        "    esac",
+        '    case "$current" in -*) case "$command" in',
+        *names,
+        "    esac ;; esac",
+    ]
 
 
 def _fish(commands: Mapping[str, str], options: Options) -> str:

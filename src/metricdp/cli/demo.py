@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,16 +19,28 @@ from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 from metricdp.report.tables import ProgressLine, print_comparison, print_line, print_result
 from metricdp.solve import Status, solve
 
+if TYPE_CHECKING:
+    from metricdp.mechanism.mechanism import Mechanism
+
 DEMO_FILE, DEMO_PAGE = "metricdp-demo.mdp", "metricdp-demo.html"
 CENTRE, N_PLACES = (57.7072, 11.9668), 300  # of Gothenburg: degrees, and how many intersections around it
 FACTOR, WITHIN_KM = 4.0, 0.2  # somebody so near sends the same report at least one in FACTOR times as often
 ETA_KM = 1.75  # all pairs of these places: each is protected at its straight distance, as noise on the plane would
 GAP = 0.02
+N_REPORTS, MOST_DRAWS = 5, 10_000  # different ones that are shown, and how long they are waited for
 RIVALS = {
     "planar-laplace-remapped": "planar Laplace, best place",
     "planar-laplace-snapped": "planar Laplace, nearest place",
     "exponential": "exponential mechanism",
 }
+
+
+def different_reports(mechanism: Mechanism, record: str) -> tuple[list[str], int]:
+    """Return the first different reports of a record, drawn until there are enough, and how many draws that took."""
+    drawn: list[str] = []
+    while len(set(drawn)) < N_REPORTS and len(drawn) < MOST_DRAWS:
+        drawn += mechanism.perturb([record])
+    return list(dict.fromkeys(drawn)), len(drawn)
 
 
 @app.command("demo")
@@ -67,7 +80,12 @@ def demo(as_json: JsonOption = False) -> None:
         out, f"Planar Laplace noise with the same guarantee would report {100 * farther:.0f} % farther from the truth."
     )
     true = places.ids[0]
-    print_line(out, f"Somebody at intersection {true} reports: {', '.join(result.mechanism.perturb([true] * 5))}")
+    reports, n_draws = different_reports(result.mechanism, true)
+    print_line(
+        out,
+        f"The first {len(reports)} different reports of somebody at intersection {true}, in {n_draws} draws: "
+        f"{', '.join(reports)}",
+    )
     print_line(out, f"The mechanism is in {DEMO_FILE}. Check it again with: metricdp verify {DEMO_FILE}")
     print_line(out, f"Explore it in a browser: {Path(DEMO_PAGE).resolve()}")
     if result.status is not Status.OPTIMAL:

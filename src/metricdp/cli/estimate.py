@@ -18,8 +18,9 @@ from metricdp.cli.checks import check_targets
 from metricdp.data.readers.files import format_of
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
-from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.opening import load
+from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.report.tables import print_line, printable
 from metricdp.statistics.counts import count_file
 from metricdp.statistics.estimate import LEVEL, PopulationEstimate, ShareInterval, estimate
@@ -52,6 +53,9 @@ def estimate_command(
         Path | None, typer.Option("-o", "--output", help="Write each record's share: CSV, or a GeoJSON map.")
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Write the intervals of all questions as CSV.")] = None,
+    by_record: Annotated[
+        bool, typer.Option("--record-intervals", help="Also low and high for each record of --output: one LP each.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimate (and the intervals) to a PNG or SVG.")] = None,
     prior: Annotated[
         Path | None, typer.Option(help="Write the estimate as a prior for solve --prior; read the warning.")
@@ -65,13 +69,16 @@ def estimate_command(
         raise InputError("--column goes with --districts FILE: name the file of the districts")
     if not 0.0 < level < 1.0:
         raise InputError(f"--level must be between 0 and 1, got {level}: give for example 0.95")
+    if by_record and target is None:
+        raise InputError("--record-intervals goes with --output FILE: name the file of the shares")
     targets = {"--output": target, "--table": table, "--plot": plot, "--prior": prior}
     check_targets(targets, {"FILE.mdp": file, "--input": source, "--districts": districts})
     mechanism = load(file)
     questions = _questions(mechanism, districts, column, ids or [], polygon or [])
     found = estimate(mechanism, count_file(mechanism, source, person=person))
     intervals = found.intervals(questions, level)
-    _write(found, intervals, targets)
+    each = _each(found, level) if by_record else None
+    _write(found, intervals, each, targets)
     if as_json:
         print_json(_fields(found, intervals, file))
         return
@@ -82,7 +89,11 @@ def estimate_command(
 
 
 def _questions(
-    mechanism: Mechanism, districts: Path | None, column: str | None, ids: list[str], polygons: list[str]
+    mechanism: Mechanism | PlaneMechanism,
+    districts: Path | None,
+    column: str | None,
+    ids: list[str],
+    polygons: list[str],
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if districts is not None:
@@ -94,11 +105,21 @@ def _questions(
     return found
 
 
-def _write(found: PopulationEstimate, intervals: dict[str, ShareInterval], targets: dict[str, Path | None]) -> None:
+def _each(found: PopulationEstimate, level: float) -> list[ShareInterval]:
+    """Return the interval of each record's share; all of them hold at once, with those of the questions."""
+    return [found.interval(row, level) for row in range(found.mechanism.records.n)]
+
+
+def _write(
+    found: PopulationEstimate,
+    intervals: dict[str, ShareInterval],
+    each: list[ShareInterval] | None,
+    targets: dict[str, Path | None],
+) -> None:
     target, table, plot, prior = targets.values()
     if target is not None:
         is_map = format_of(target) in (".geojson", ".json")
-        write_whole(target, (_map(found) if is_map else _shares(found)).encode(), may_pack=True)
+        write_whole(target, (_map if is_map else _shares)(found, each).encode(), may_pack=True)
     if table is not None:
         write_whole(table, _intervals(intervals).encode(), may_pack=True)
     if plot is not None:
@@ -106,9 +127,18 @@ def _write(found: PopulationEstimate, intervals: dict[str, ShareInterval], targe
 
         save_estimate_plot(plot, found, intervals)
     if prior is not None:
-        weights = found.as_prior().prior
-        write_whole(prior, "".join(f"{weight!r}\n" for weight in weights.tolist()).encode(), may_pack=True)
+        write_whole(prior, _prior(found).encode(), may_pack=True)
         print_line(err, f"WARNING: {found.prior_warning}")
+
+
+def _prior(found: PopulationEstimate) -> str:
+    """Return what solve --prior takes: a weight in each line, or for a region places with their weights."""
+    records = found.as_prior()
+    if not isinstance(found.mechanism, PlaneMechanism):
+        return "".join(f"{weight!r}\n" for weight in records.prior.tolist())
+    axes = "lat,lon" if records.kind == "places" else "x,y"
+    rows = zip(records.coordinates.tolist(), records.prior.tolist(), strict=True)
+    return f"{axes},weight\n" + "".join(f"{a!r},{b!r},{weight!r}\n" for (a, b), weight in rows)
 
 
 def _corners(words: str) -> list[list[float]]:
@@ -122,7 +152,8 @@ def _corners(words: str) -> list[list[float]]:
 
 def _print(found: PopulationEstimate, intervals: dict[str, ShareInterval], level: float) -> None:
     records = found.mechanism.records
-    print_line(out, f"{found.n:,} reports of {records.name}: {records.n:,} records, {len(found.counts):,} outputs")
+    noun = "nodes" if isinstance(found.mechanism, PlaneMechanism) else "records"
+    print_line(out, f"{found.n:,} reports of {records.name}: {records.n:,} {noun}, {len(found.counts):,} outputs")
     state = "converged" if found.is_converged else "NOT converged"
     print_line(
         out,
@@ -149,30 +180,34 @@ def _print(found: PopulationEstimate, intervals: dict[str, ShareInterval], level
     print_line(out, found.assumption)
 
 
-def _shares(found: PopulationEstimate) -> str:
+def _columns(found: PopulationEstimate, each: list[ShareInterval] | None) -> dict[str, list[float]]:
+    """Return what is written of each record: its share, and the limits where they were asked for."""
+    shares = {"share": found.distribution.tolist()}
+    return shares if each is None else {**shares, "low": [one.low for one in each], "high": [one.high for one in each]}
+
+
+def _shares(found: PopulationEstimate, each: list[ShareInterval] | None) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    records = found.mechanism.records
+    records, columns = found.mechanism.records, _columns(found, each)
     axes = ["lat", "lon"] if records.kind == "places" else [f"x{axis + 1}" for axis in range(records.dimension)]
-    writer.writerow(["id", *axes, "share"])
-    for name, point, share in zip(records.ids, records.coordinates.tolist(), found.distribution.tolist(), strict=True):
-        writer.writerow([spreadsheet_cell(name), *map(repr, point), repr(share)])
+    writer.writerow(["id", *axes, *columns])
+    for name, point, *numbers in zip(records.ids, records.coordinates.tolist(), *columns.values(), strict=True):
+        writer.writerow([spreadsheet_cell(name), *map(repr, point), *map(repr, numbers)])
     return text.getvalue()
 
 
-def _map(found: PopulationEstimate) -> str:
-    records = found.mechanism.records
+def _map(found: PopulationEstimate, each: list[ShareInterval] | None) -> str:
+    records, columns = found.mechanism.records, _columns(found, each)
     if records.kind != "places":
         raise InputError("a GeoJSON map is for places, and these records are vectors: give --output a .csv file")
     features = [
         {
             "type": "Feature",
             "geometry": {"type": "Point", "coordinates": point[::-1]},
-            "properties": {"id": name, "share": share},
+            "properties": {"id": name, **dict(zip(columns, numbers, strict=True))},
         }
-        for name, point, share in zip(
-            records.ids, records.coordinates.tolist(), found.distribution.tolist(), strict=True
-        )
+        for name, point, *numbers in zip(records.ids, records.coordinates.tolist(), *columns.values(), strict=True)
     ]
     return json.dumps({"type": "FeatureCollection", "features": features}) + "\n"
 

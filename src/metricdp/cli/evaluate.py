@@ -13,23 +13,32 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
 from metricdp.cli.checks import check_targets
-from metricdp.data import read_matrix
+from metricdp.cli.curves import epsilons_of, leakage_fields, print_sweep, print_told, sweep_fields, swept, told
+from metricdp.cli.regions import print_region, refuse_options, region_fields
+from metricdp.data import read_matrix, read_records
 from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.adversary import Attack, attack, distance_among_records, wrong_prior
+from metricdp.evaluate.at_places import at_places
 from metricdp.evaluate.compare import NAMES, OURS, QUICK_BASELINES, TIME_LIMIT_SECONDS, Comparison, compare
 from metricdp.evaluate.guessing import background_share
 from metricdp.evaluate.guidance import guidance
 from metricdp.evaluate.problem_of_file import NAMED_LOSSES, Rebuilt, rebuild
 from metricdp.evaluate.tracker import Trajectory, trajectory
 from metricdp.evaluate.utility import QUANTILE_LEVELS, Utility, utility, weighted_quantiles
+from metricdp.evaluate.walks import read_transition
 from metricdp.mechanism.files import load
+from metricdp.mechanism.plane import PlaneMechanism
+from metricdp.mechanism.plane_files import is_plane_file, load_plane
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.problem.budgets import budget_words
 from metricdp.report.tables import print_line, printable, stored_line
+
+DEFAULT_AGAINST = ",".join(QUICK_BASELINES)
+REGION_BASELINES = ("exponential", "planar-laplace-snapped", "planar-laplace-remapped", "uniform")
 
 
 @app.command("evaluate")
@@ -39,20 +48,49 @@ def evaluate_command(
         str,
         typer.Option(
             help=f"Mechanisms to compare with: {','.join(NAMES)}; or all; or none. NAME=FILE (.npy, .csv, .mdp) "
-            "among them is a mechanism or a matrix of your own, judged as it is."
+            "among them is a mechanism or a matrix of your own, judged as it is.",
+            autocompletion=one_of("all", "none", *NAMES),
         ),
-    ] = ",".join(QUICK_BASELINES),
+    ] = DEFAULT_AGAINST,
     loss: Annotated[
-        str | None, typer.Option(help="travel | distance | a matrix file, if the file does not hold its loss.")
+        str | None,
+        typer.Option(
+            help="travel | distance | a matrix file, if the file does not hold its loss.",
+            autocompletion=one_of(*NAMED_LOSSES),
+        ),
     ] = None,
     adversary_prior: Annotated[
         str | None,
-        typer.Option(help="What the wrong adversary believes: uniform, or a file with one weight per record."),
+        typer.Option(
+            help="What the wrong adversary believes: uniform, or a file with one weight per record.",
+            autocompletion=one_of("uniform"),
+        ),
+    ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="For regions: places where people are; the centres of the cells, all alike, by default."),
     ] = None,
     per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
     steps: Annotated[
         int | None,
         typer.Option("--trajectory", help="Also simulate walks of so many reports, and filter what they reveal."),
+    ] = None,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep", metavar="EPSILONS", help="Also solve the problem at these budgets, such as 1,2,4: the curve."
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option("--gain-within", metavar="DISTANCE", help="Also how often a guess comes so near, such as 200m."),
+    ] = None,
+    transition: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --trajectory: the public probability of each move, N x N (.npz of scipy.sparse, .npy, .csv); by "
+            "default a walk between neighbours."
+        ),
     ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for each comparison that solves an LP.")
@@ -61,33 +99,81 @@ def evaluate_command(
 ) -> None:
     """Show what a mechanism costs and what an adversary learns, and compare it with others on the same problem."""
     check_targets(
-        {"--per-record": per_record}, {"FILE.mdp": file, "--loss": loss, "--adversary-prior": adversary_prior}
+        {"--per-record": per_record},
+        {
+            "FILE.mdp": file,
+            "--loss": loss,
+            "--adversary-prior": adversary_prior,
+            "--prior": prior,
+            "--transition": transition,
+        },
     )
+    region = load_plane(file) if is_plane_file(file) else None
+    if region is not None and against == DEFAULT_AGAINST:
+        against = ",".join(REGION_BASELINES)
     names, own = _names(against)
     if not time_limit > 0:
         raise InputError(f"--time-limit must be positive, got {time_limit}: give seconds")
     if steps is not None and steps < 1:
         raise InputError(f"--trajectory must be at least 1, got {steps}: give a number of reports")
-    found = rebuild(file, loss=_loss(loss))
+    if transition is not None and steps is None:
+        raise InputError("--transition is how people move between reports: give --trajectory STEPS with it")
+    moves = None if transition is None else read_transition(transition)
+    budgets = epsilons_of(epsilons)
+    found = _found(file, region, prior=prior, loss=loss, steps=steps, epsilons=epsilons)
     mechanism, problem = found.mechanism, found.problem
     belief, belief_name = _belief(adversary_prior, found)
     used = utility(mechanism, problem)
     attacks = {"the true prior": attack(mechanism, problem)}
     attacks[f"a wrong prior ({belief_name})"] = attack(mechanism, problem, belief=belief)
     table = compare({OURS: mechanism, **own}, problem, names, time_limit=time_limit)
+    tells, distance = told(found, within)
+    curve = swept(found, budgets, names, own, time_limit)
     if per_record is not None:
         write_whole(per_record, _per_record_csv(found, used).encode(), may_pack=True)
-    walks = None if steps is None else trajectory(mechanism, steps)
+    among = distance_among_records(problem)
+    walks = None if steps is None else trajectory(mechanism, steps, transition=moves, metric=among)
     if as_json:
-        print_json({**_fields(found, used, attacks, table, file), "trajectory": None if walks is None else vars(walks)})
+        of_region = {} if region is None else region_fields(region)
+        print_json(
+            {
+                **_fields(found, used, attacks, table, file),
+                **of_region,
+                "leakage": leakage_fields(tells, distance),
+                "sweep": sweep_fields(curve),
+                "trajectory": None if walks is None else vars(walks),
+            }
+        )
         return
-    _print_head(found, used)
+    _print_head(found, used, region)
     _print_attacks(found, attacks)
+    print_told(found, tells, distance)
     _print_table(found, table)
+    if curve is not None:
+        print_sweep(found, curve)
     if walks is not None:
-        _print_walks(walks)
+        _print_walks(walks, "" if among is None else among.name)
     if per_record is not None:
         print_line(out, f"each record's expected loss was written to {per_record}")
+
+
+def _found(
+    file: Path,
+    region: PlaneMechanism | None,
+    *,
+    prior: Path | None,
+    loss: str | None,
+    steps: int | None,
+    epsilons: str | None,
+) -> Rebuilt:
+    """Return the mechanism with its problem; that of a region at the places where people are."""
+    if region is not None:
+        given = {"trajectory": steps, "sweep": epsilons, "loss": None if loss == "distance" else loss}
+        refuse_options(given, dict.fromkeys(given))
+        return at_places(region, None if prior is None else read_records(prior))
+    if prior is not None:
+        raise InputError("--prior is for regions, and the file of records holds their prior: leave it out")
+    return rebuild(file, loss=_loss(loss))
 
 
 def _names(against: str) -> tuple[list[str], dict[str, Any]]:
@@ -120,9 +206,12 @@ def _unit(found: Rebuilt) -> str:
     return "km" if found.problem.records.kind == "places" and found.problem.loss_name != "given" else ""
 
 
-def _print_head(found: Rebuilt, used: Utility) -> None:
+def _print_head(found: Rebuilt, used: Utility, region: PlaneMechanism | None) -> None:
     problem, unit = found.problem, _unit(found)
-    print_line(out, repr(found.mechanism))
+    if region is None:
+        print_line(out, repr(found.mechanism))
+    else:
+        print_region(region)
     stored = stored_line(found.mechanism)
     if stored is not None:
         print_line(out, stored)
@@ -165,7 +254,7 @@ def _print_attacks(found: Rebuilt, attacks: dict[str, Attack]) -> None:
         print_line(out, f"  distances among records are not known for the metric {found.problem.metric.name!r}")
 
 
-def _print_walks(walks: Trajectory) -> None:
+def _print_walks(walks: Trajectory, metric: str) -> None:
     print_line(
         out,
         f"Walks of {walks.n_steps} reports ({walks.n_walks} simulated): loss {walks.loss:.4g} as reported, "
@@ -173,6 +262,12 @@ def _print_walks(walks: Trajectory) -> None:
         f"adversary is right {100 * walks.right_alone:.3g} % from one report, {100 * walks.right_filtered:.3g} % with "
         "the filter",
     )
+    if walks.error_alone is not None:
+        print_line(
+            out,
+            f"  the adversary is off by {walks.error_alone:.4g} on average from one report, {walks.error_filtered:.4g} "
+            f"with the filter ({metric})",
+        )
     print_line(out, f"  {walks.promise}")
 
 
@@ -202,8 +297,6 @@ def _print_table(found: Rebuilt, comparison: Comparison) -> None:
         f"tightest: the least epsilon that holds; certified: at epsilon = "
         f"{budget_words(found.problem.epsilon, found.problem.epsilons)}",
     )
-    told = comparison.ours.min_entropy_leakage
-    print_line(out, f"  one report of this mechanism tells {told:.3g} bits (min-entropy leakage)")
     for row in comparison.rows:
         if row.note:
             print_line(out, f"  {row.name}: {row.note}")

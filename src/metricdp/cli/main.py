@@ -35,7 +35,7 @@ def main() -> None:
             raise
         _fail(_explained(error), PROGRAM_FAILED)
     if code == INTERRUPTED_EXIT_CODE:
-        _fail(MetricDPError("interrupted; nothing was written"), PROGRAM_FAILED)
+        _fail(MetricDPError("interrupted; no file is half written"), PROGRAM_FAILED)
     if _is_busy():
         # all is written; a solver that ignores the limit would keep the process alive
         sys.stdout.flush()

@@ -13,20 +13,22 @@ import typer
 from rich.console import Console
 
 from metricdp.apply.files import perturb_file
+from metricdp.apply.snapping import FAR_POLICIES
 from metricdp.apply.stream_rows import FORMATS
-from metricdp.apply.text import perturb_text
+from metricdp.apply.streams import OVER_POLICIES
+from metricdp.apply.text import UNKNOWN_POLICIES, perturb_text
 from metricdp.budget.charges import head_path
 from metricdp.budget.spending import budget
-from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json, write_out
+from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, out, print_json, write_out
 from metricdp.cli.checks import check_targets
 from metricdp.cli.regions import perturb_region, refuse_options
-from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams
+from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams, saying_who_is_charged
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
-from metricdp.mechanism.plane import PlaneMechanism, check_outside
+from metricdp.mechanism.plane import OUTSIDE, PlaneMechanism, check_outside
 from metricdp.mechanism.plane_files import is_plane_file, load_plane
 from metricdp.metric.units import with_unit
 from metricdp.report.tables import LiveLine, print_line, printable
@@ -36,14 +38,7 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, when standard error is not a termin
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
-LEDGER_DEFAULTS = {
-    "ledger": None,
-    "person": None,
-    "ledger_key": None,
-    "new_ledger": None,
-    "limit": None,
-    "window": None,
-}
+LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "window"))
 STREAM_DEFAULTS = {"format": None, "to": None, "over": "refuse", "memory": None}
 
 
@@ -66,9 +61,18 @@ def perturb(
         float | None,
         typer.Option(help="The input has coordinates: snap each to its nearest record, at most this far."),
     ] = None,
-    far: Annotated[str, typer.Option(help="Places beyond the limit: refuse the file | drop them.")] = "refuse",
+    far: Annotated[
+        str,
+        typer.Option(
+            help="Places beyond the limit: refuse the file | drop them.", autocompletion=one_of(*FAR_POLICIES)
+        ),
+    ] = "refuse",
     outside: Annotated[
-        str | None, typer.Option(help="For regions, points outside: refuse the file (default) | border (move them).")
+        str | None,
+        typer.Option(
+            help="For regions, points outside: refuse the file (default) | border (move them).",
+            autocompletion=one_of(*OUTSIDE),
+        ),
     ] = None,
     snap_distances: Annotated[
         Path | None, typer.Option(help="Write how far each place was from its record; keep that file secret.")
@@ -77,7 +81,11 @@ def perturb(
         list[str] | None, typer.Option(help="A column to write beside the reports unchanged, unprotected.")
     ] = None,
     unknown: Annotated[
-        str, typer.Option(help="Words outside the vocabulary: refuse the text | drop | mask them.")
+        str,
+        typer.Option(
+            help="Words outside the vocabulary: refuse the text | drop | mask them.",
+            autocompletion=one_of(*UNKNOWN_POLICIES),
+        ),
     ] = "refuse",
     keep_punctuation: Annotated[
         bool, typer.Option("--keep-punctuation", help="Keep punctuation in place, unprotected.")
@@ -104,7 +112,11 @@ def perturb(
         str | None, typer.Option(help="The limit holds for any window of this length: 1d, 12h, 30min. [for ever]")
     ] = None,
     over: Annotated[
-        str, typer.Option(help="Rows beyond a person's budget, with -: refuse to go on | drop them.")
+        str,
+        typer.Option(
+            help="Rows beyond a person's budget, with -: refuse to go on | drop them.",
+            autocompletion=one_of(*OVER_POLICIES),
+        ),
     ] = "refuse",
     memory: Annotated[
         Path | None,
@@ -115,9 +127,17 @@ def perturb(
         typer.Option("--fast-snap", help="Snap with a tree: the same records, but its time depends on the places."),
     ] = False,
     format_: Annotated[
-        str | None, typer.Option("--format", help=f"Of standard input, if it cannot be told: {' | '.join(FORMATS)}.")
+        str | None,
+        typer.Option(
+            "--format",
+            help=f"Of standard input, if it cannot be told: {' | '.join(FORMATS)}.",
+            autocompletion=one_of(*FORMATS),
+        ),
     ] = None,
-    to: Annotated[str | None, typer.Option(help="The format of standard output. [that of the input]")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="The format of standard output. [that of the input]", autocompletion=one_of(*FORMATS)),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
@@ -234,7 +254,7 @@ def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dic
 
 
 def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    with Counting(err, "rows") as progress:
+    with Counting(err, "rows") as progress, saying_who_is_charged(options["ledger"]):
         summary = perturb_file(mechanism, source, target, progress=progress, **options)
     lines = [f"{summary.reports} reports written to {target}"]
     if summary.largest_snap_distance is not None:
@@ -282,7 +302,7 @@ def _perturb_region(
     if source is None or target is None:
         _perturb_stream(mechanism, options)
         return
-    with Counting(err, "rows") as progress:
+    with Counting(err, "rows") as progress, saying_who_is_charged(options["ledger"]):
         perturb_region(mechanism, source, target, options, progress=progress, as_json=as_json)
 
 

@@ -6,17 +6,24 @@ from typing import Annotated
 
 import typer
 
-from metricdp.cli.app import JsonOption, app, out, print_json
+from metricdp.cli.app import JsonOption, app, one_of, out, print_json
 from metricdp.cli.problems import MetricOption, OutputsOption, RecordsOption, eta_of, outputs_of, whole_seed
+from metricdp.cli.regions import plan_of_region, refuse_options
 from metricdp.data.named import chosen, named
+from metricdp.errors import InputError
 from metricdp.evaluate.plan import plan
 from metricdp.report.tables import print_line
+
+DEFAULT_GAP = 0.01
 
 
 @app.command("plan")
 def plan_command(
     source: Annotated[
-        str, typer.Argument(metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file | region:S,W,N,E."
+        ),
     ],
     within: Annotated[str, typer.Option(help="A distance such as 200m, 0.2km or 0.2: people so near look alike.")],
     factor: Annotated[
@@ -26,7 +33,11 @@ def plan_command(
         str, typer.Option(help="How many reports of a person the promise covers, such as 5 or 5/day.")
     ] = "1",
     eta: Annotated[
-        str, typer.Option(help="Records within this distance are neighbours; by default the least that joins all.")
+        str,
+        typer.Option(
+            help="Records within this distance are neighbours; by default the least that joins all.",
+            autocompletion=one_of("connect"),
+        ),
     ] = "connect",
     records: RecordsOption = None,
     outputs: OutputsOption = None,
@@ -34,12 +45,33 @@ def plan_command(
     streets: Annotated[
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
     ] = None,
-    gap: Annotated[float, typer.Option(help="Relative gap that memory and time are predicted for.")] = 0.01,
+    spacing: Annotated[
+        float | None, typer.Option(help="For regions: km between the nodes of the lattice; 0.25 / epsilon by default.")
+    ] = None,
+    gap: Annotated[float, typer.Option(help="Relative gap that memory and time are predicted for.")] = DEFAULT_GAP,
     seed: Annotated[int, typer.Option(help="For drawing records and outputs.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a promise means for DATA: epsilon, eta, outputs, memory and time, and how far reports will be off."""
     seed = whole_seed(seed)
+    if source.startswith("region:"):
+        given = {
+            "eta": None if eta == "connect" else eta, "records": records, "metric": metric, "streets": streets,
+            "gap": None if gap == DEFAULT_GAP else gap, "seed": seed or None,
+        }  # fmt: skip
+        refuse_options(given, dict.fromkeys(given))
+        plan_of_region(
+            source,
+            within=within,
+            factor=factor,
+            reports=reports,
+            spacing=spacing,
+            outputs=outputs,
+            as_json=as_json,
+        )
+        return
+    if spacing is not None:
+        raise InputError("--spacing is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
     found = plan(
         chosen(named(source, streets=streets, seed=seed), records, seed=seed, option="--records"),
         within=within,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from metricdp.cli.app import one_of
 from metricdp.data import read_column, read_rows
 from metricdp.data.named import chosen, default_eta, file_named, named
 from metricdp.data.readers.files import is_there
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
 
     from metricdp.data import Records
 
+METRICS = ("haversine", "street", "euclidean", "manhattan", "angular", "cosine", "mahalanobis")
+ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
+
 EtaOption = Annotated[
     str | None,
-    typer.Option(help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all)."),
+    typer.Option(
+        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all).",
+        autocompletion=one_of("connect"),
+    ),
 ]
 WithinOption = Annotated[
     str | None, typer.Option(help="With --factor in place of --epsilon: a distance such as 200m, 0.2km or 0.2.")
@@ -42,12 +49,10 @@ OutputsOption = Annotated[
 MetricOption = Annotated[
     str | None,
     typer.Option(
-        help="haversine | street | euclidean | manhattan | angular | cosine | mahalanobis; by default haversine for "
-        "places, else euclidean."
+        help=f"{' | '.join(METRICS)}; by default haversine for places, else euclidean.",
+        autocompletion=one_of(*METRICS),
     ),
 ]
-
-ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
 
 
 def problem_of_data(source: str, described: dict[str, Any], *, seed: int) -> Problem:

@@ -5,21 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from metricdp.apply.files import is_geojson
 from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
-from metricdp.cli.app import err, out, print_json
+from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
 from metricdp.cli.checks import warn_of_people
-from metricdp.data import Records, Region, read_records, region, region_of_polygon
+from metricdp.data import Records, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
+from metricdp.data.region import Region
 from metricdp.data.writing import stream_number, write_whole
 from metricdp.errors import InputError
+from metricdp.evaluate.plan_region import plan_region, usual_spacing, with_spacing
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_files import load_plane
+from metricdp.mechanism.promise import epsilon_for
 from metricdp.problem import PlaneProblem
-from metricdp.report.tables import print_line
-from metricdp.solve import solve_plane
+from metricdp.report.tables import ProgressLine, print_line
+from metricdp.solve import PlaneResult, Status, solve_plane
 
 STANDARD_OUTPUT = 1  # its number among the open streams
 
@@ -31,9 +36,11 @@ def refuse_options(given: dict[str, Any], defaults: dict[str, Any]) -> None:
         raise InputError(f"--{name.replace('_', '-')} is not for regions: leave it out")
 
 
-def _box(source: str, **options: Any) -> tuple[Region, Records | None]:
+def region_of(
+    source: str, *, spacing: float | None, epsilon: float, margin: float | None = None
+) -> tuple[Region, Records | None]:
     """Return the region of ``region:SOUTH,WEST,NORTH,EAST`` or ``region:FILE.geojson``, and where in it people are."""
-    text = source.partition(":")[2]
+    text, options = source.partition(":")[2], {"spacing": spacing, "epsilon": epsilon, "margin": margin}
     if is_geojson(text):
         return region_of_polygon(text, **options)
     try:
@@ -43,7 +50,38 @@ def _box(source: str, **options: Any) -> tuple[Region, Records | None]:
             f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
             "region:41.88,12.46,41.90,12.49, or region:FILE.geojson with polygons"
         ) from None
-    return region(south, west, north, east, **options), None
+    return region(south, west, north, east, spacing=spacing, epsilon=epsilon, margin=margin), None
+
+
+def plan_of_region(
+    source: str,
+    *,
+    within: str,
+    factor: float,
+    reports: str,
+    spacing: float | None,
+    outputs: str | None,
+    as_json: bool,
+) -> None:
+    """Print what a promise means for ``region:SOUTH,WEST,NORTH,EAST``, and the command that comes next."""
+    epsilon = epsilon_for(within, factor, reports=reports)
+    named = None if outputs is None else read_records(file_named("--outputs", outputs)).coordinates
+    box, _ = region_of(source, spacing=spacing, epsilon=epsilon)
+    if spacing is None:
+        side = usual_spacing(box, epsilon, n_outputs=None if named is None else len(named))
+        spacing = float(f"{side:.4g}")
+        box = with_spacing(box, spacing)
+    found = plan_region(box, within=within, factor=factor, reports=reports, outputs=named)
+    asked = "" if reports == "1" else f" --reports {reports}"
+    words = f"metricdp solve {source} --within {within} --factor {factor:g}{asked} --spacing {spacing:g}"
+    next_one = words + ("" if outputs is None else f" --outputs {outputs}") + " -o FILE.mdp"
+    if as_json:
+        print_json({**found.fields(), "command": next_one})
+        return
+    for line in found.lines():
+        print_line(out, line)
+    if found.is_feasible:
+        print_line(out, f"Next: {next_one}")
 
 
 def solve_region(
@@ -55,43 +93,43 @@ def solve_region(
     outputs: str | None,
     prior: str | None,
     target: Path | None,
+    gap: float,
     time_limit: float | None,
+    memory_limit: float | None,
     trace: Path | None,
+    is_verbose: bool,
     as_json: bool,
 ) -> None:
-    """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file."""
-    box, places = _box(source, spacing=spacing, margin=margin, epsilon=epsilon)
+    """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file.
+
+    Exits with 1 if the gap to the bound of the lattice was not reached, as for records.
+    """
+    box, places = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
     if prior not in (None, "uniform"):
         places = read_records(file_named("--prior", str(prior), "uniform"))
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
-    result = solve_plane(problem, time_limit=time_limit)
+    with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
+
+        def told(row: dict[str, Any]) -> None:
+            if row["stage"] == "start" and "records" in row:  # a run of its own, with its own clock
+                print_line(err, "Now the bound for any mechanism, from the places as records:")
+            progress(row)
+
+        result = solve_plane(problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, listener=told)
     if target is not None:
         result.mechanism.save(target)
     if trace is not None:
         write_whole(trace, (result.trace.json_lines() + "\n").encode(), may_pack=True)
+    _answer(result, target, gap=gap, warnings=warnings, as_json=as_json)
+
+
+def _answer(result: PlaneResult, target: Path | None, *, gap: float, warnings: list[str], as_json: bool) -> None:
+    """Print the result; exit with 1 if the gap was not reached."""
+    is_closed = result.status is Status.OPTIMAL
     if as_json:
-        fields = {
-            "status": "done",
-            "method": "conic steps",
-            "cells": box.cells,
-            "nodes": problem.n_nodes,
-            "outputs": problem.n_outputs,
-            "epsilon": epsilon,
-            "lower_bound": result.lower_bound,
-            "class_bound": result.class_bound,
-            "loss": result.loss,
-            "gap": result.gap,
-            "certified": result.mechanism.certificate.privacy.certified,
-            "rounding": box.rounding,
-            "stretch": box.stretch,
-            "seconds": result.seconds,
-            "iterations": result.steps,
-            "file": None if target is None else str(target),
-            "warnings": warnings,
-        }
-        print_json(fields)
+        print_json({**_solve_fields(result), "file": None if target is None else str(target), "warnings": warnings})
     else:
         print_line(out, repr(result.mechanism))
         for line in result.mechanism.certificate.lines():
@@ -99,8 +137,39 @@ def solve_region(
         print_line(out, result.mechanism.guarantee.sentence)
         if target is not None:
             print_line(out, f"written to {target}")
+        if not is_closed:
+            print_line(
+                err,
+                f"the gap {gap:g} to the bound of this lattice was not reached, it is {result.class_gap:.3g}: give "
+                "more time (--time-limit) or accept a larger --gap",
+            )
     if target is None:
         print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
+    if not is_closed:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _solve_fields(result: PlaneResult) -> dict[str, Any]:
+    problem, box = result.problem, result.problem.region
+    return {
+        "status": result.status.value,
+        "method": "conic steps",
+        "cells": box.cells,
+        "nodes": problem.n_nodes,
+        "outputs": problem.n_outputs,
+        "epsilon": problem.epsilon,
+        "lower_bound": result.lower_bound,
+        "class_bound": result.class_bound,
+        "loss": result.loss,
+        "gap": result.gap,
+        "class_gap": result.class_gap,
+        "certified": result.mechanism.certificate.privacy.certified,
+        "rounding": box.rounding,
+        "stretch": box.stretch,
+        "seconds": result.seconds,
+        "peak_mb": result.peak_mb,
+        "iterations": result.steps,
+    }
 
 
 def verify_region(file: Path, require: str | None, *, as_json: bool) -> None:
@@ -148,3 +217,39 @@ def perturb_region(
     else:
         charged = f"{summary.reports:,} were charged to {summary.persons:,} persons in {options['ledger'].path}"
         print_line(console, f"{each}; {charged}.")
+
+
+def print_region(mechanism: PlaneMechanism) -> None:
+    """Print what a region's mechanism promises and claims, before what it costs at some places."""
+    print_line(out, repr(mechanism))
+    print_line(out, mechanism.guarantee.sentence)
+    best = mechanism.optimality
+    if best is None:
+        print_line(out, "The file claims no bounds.")
+    else:
+        print_line(
+            out,
+            f"Claimed by the file for its own prior and loss: expected loss {best.loss:.6g}, no mechanism with these "
+            f"outputs below {best.lower_bound:.6g}.",
+        )
+    print_line(
+        out,
+        "What follows is for people at some places only, and so is what it says of others; the promise above is for "
+        "all points.",
+    )
+
+
+def region_fields(mechanism: PlaneMechanism) -> dict[str, Any]:
+    """Return what `evaluate --json` says of a region; pairs and eta are of records."""
+    best = mechanism.optimality
+    return {
+        "domain": "plane",
+        "cells": mechanism.region.cells,
+        "pairs": None,
+        "eta": None,
+        "certified": mechanism.certificate.privacy.certified,
+        "tightest_epsilon": mechanism.certificate.privacy.tightest_epsilon,
+        "claimed_loss": None if best is None else best.loss,
+        "claimed_lower_bound": None if best is None else best.lower_bound,
+        "promise": mechanism.guarantee.sentence,
+    }

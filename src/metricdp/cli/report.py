@@ -7,19 +7,23 @@ from typing import Annotated
 
 import typer
 
-from metricdp.cli.app import FileArgument, JsonOption, app, out, print_json
+from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.data.named import named
 from metricdp.data.readers.files import format_of, is_there
 from metricdp.data.readers.layers import read_layers
+from metricdp.data.records import Records
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import FileFormatError, InputError
+from metricdp.evaluate.at_places import at_places
 from metricdp.evaluate.compare import BASELINES, QUICK_BASELINES, check_names
 from metricdp.evaluate.problem_of_file import Rebuilt, rebuild
-from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.opening import load
+from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.report.convergence import read_trace
 from metricdp.report.explorer import SourceFile, compared_with, write_explorer
+from metricdp.report.region_page import write_region_page
 from metricdp.report.tables import print_line
 
 GEOJSON = (".geojson", ".json")
@@ -47,7 +51,11 @@ def report(
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of the --map DATA.")
     ] = None,
     against: Annotated[
-        str, typer.Option(help=f"Mechanisms to compare with: {','.join(BASELINES)}; or none.")
+        str,
+        typer.Option(
+            help=f"Mechanisms to compare with: {','.join(BASELINES)}; or none.",
+            autocompletion=one_of("none", *BASELINES),
+        ),
     ] = ",".join(QUICK_BASELINES),
     as_json: JsonOption = False,
 ) -> None:
@@ -67,7 +75,22 @@ def report(
     log = [] if trace is None else read_trace(trace)
     network = _streets(networks[0], streets) if networks else None
     layers = [feature for name in layer_files for feature in read_layers(name)]
-    found = _rebuilt(file)
+    mechanism = load(file)
+    if isinstance(mechanism, PlaneMechanism):
+        places = at_places(mechanism)
+        n_bytes = write_region_page(
+            page,
+            mechanism,
+            found=places,
+            compared=compared_with(places.problem, names),
+            trace=log,
+            streets=network,
+            layers=layers,
+            file=SourceFile.of(file),
+        )
+        _answer(page, n_bytes, mechanism.records, as_json=as_json)
+        return
+    found = _rebuilt(file, mechanism)
     n_bytes = write_explorer(
         page,
         found.mechanism if isinstance(found, Rebuilt) else found,
@@ -79,16 +102,19 @@ def report(
         layers=layers,
         file=SourceFile.of(file),
     )
-    warnings = warn_of_people((found.mechanism if isinstance(found, Rebuilt) else found).records)
+    _answer(page, n_bytes, (found.mechanism if isinstance(found, Rebuilt) else found).records, as_json=as_json)
+
+
+def _answer(page: Path, n_bytes: int, published: Records, *, as_json: bool) -> None:
+    warnings = warn_of_people(published)
     if as_json:
         print_json({"file": str(page), "bytes": n_bytes, "warnings": warnings})
     else:
         print_line(out, f"{page} ({n_bytes / 1e6:.1f} MB): open it in a browser")
 
 
-def _rebuilt(file: Path) -> Rebuilt | Mechanism:
+def _rebuilt(file: Path, mechanism: Mechanism) -> Rebuilt | Mechanism:
     """Return the mechanism with its problem, or alone if its losses are not in the file and cannot be computed."""
-    mechanism = load(file)
     try:
         return rebuild(file)
     except FileFormatError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, out, print_json
+from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, one_of, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.cli.problems import (
     EtaOption,
@@ -31,6 +31,7 @@ from metricdp.data.people import column_names
 from metricdp.data.writing import is_packed, write_whole
 from metricdp.errors import InputError
 from metricdp.evaluate.guidance import guidance
+from metricdp.evaluate.problem_of_file import NAMED_LOSSES
 from metricdp.mechanism.files import save
 from metricdp.metric import as_metric
 from metricdp.partition import PARTITIONERS
@@ -40,6 +41,7 @@ from metricdp.solve import METHODS, BendersOptions, Cluster, DirectOptions, Loca
 from metricdp.solve.lp import ALGORITHMS
 
 DEFAULT_GAP = 0.01
+PRESETS = ("best", "textbook")
 
 
 @app.command("solve")
@@ -63,8 +65,14 @@ def solve_command(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
     records: RecordsOption = None,
     outputs: OutputsOption = None,
-    loss: Annotated[str | None, typer.Option(help="travel | distance | a matrix file (.csv, .npy).")] = None,
-    prior: Annotated[str | None, typer.Option(help="uniform, or a file with one weight per chosen record.")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="travel | distance | a matrix file (.csv, .npy).", autocompletion=one_of(*NAMED_LOSSES)),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(help="uniform, or a file with one weight per chosen record.", autocompletion=one_of("uniform")),
+    ] = None,
     destination_prior: Annotated[
         Path | None,
         typer.Option(
@@ -76,16 +84,22 @@ def solve_command(
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
     ] = None,
     seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
-    method: Annotated[str, typer.Option(help=" | ".join(METHODS))] = "auto",
+    method: Annotated[str, typer.Option(help=" | ".join(METHODS), autocompletion=one_of(*METHODS))] = "auto",
     partition: Annotated[
-        str | None, typer.Option(help=f"For benders: {' | '.join(PARTITIONERS)}; k-m-dv by default.")
+        str | None,
+        typer.Option(
+            help=f"For benders: {' | '.join(PARTITIONERS)}; k-m-dv by default.", autocompletion=one_of(*PARTITIONERS)
+        ),
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
     regions: Annotated[
         int | None, typer.Option(help="For local: how many regions; as many as memory and workers ask for by default.")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="For benders: best (the default) | textbook (the paper's plain form).")
+        str | None,
+        typer.Option(
+            help="For benders: best (the default) | textbook (the paper's plain form).", autocompletion=one_of(*PRESETS)
+        ),
     ] = None,
     spacing: Annotated[
         float | None, typer.Option(help="For regions: km between the nodes of the lattice; 0.25 / epsilon by default.")
@@ -109,7 +123,11 @@ def solve_command(
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")] = False,
     lp: Annotated[
-        str | None, typer.Option(help=f"For direct: the LP algorithm, {' | '.join(ALGORITHMS)}; simplex by default.")
+        str | None,
+        typer.Option(
+            help=f"For direct: the LP algorithm, {' | '.join(ALGORITHMS)}; simplex by default.",
+            autocompletion=one_of(*ALGORITHMS),
+        ),
     ] = None,
     all_rows: Annotated[
         bool, typer.Option("--all-rows", help="For direct: pass all mDP rows to the LP solver at once.")
@@ -142,10 +160,10 @@ def solve_command(
         given = {
             "eta": eta, "records": records, "destination_prior": destination_prior, "metric": metric,
             "streets": streets, "partition": partition, "blocks": blocks, "regions": regions, "preset": preset,
-            "memory_limit": memory_limit, "threads": threads, "cluster": cluster, "tls_ca": tls_ca,
+            "threads": threads, "cluster": cluster, "tls_ca": tls_ca,
             "tls_cert": tls_cert, "tls_key": tls_key, "checkpoint": checkpoint, "lp": lp, "resume": resume or None,
             "all_rows": all_rows or None, "seed": seed or None, "method": None if method == "auto" else method,
-            "loss": None if loss == "distance" else loss, "gap": None if gap == DEFAULT_GAP else gap,
+            "loss": None if loss == "distance" else loss,
         }  # fmt: skip
         refuse_options(given, dict.fromkeys(given))
         solve_region(
@@ -156,8 +174,11 @@ def solve_command(
             outputs=outputs,
             prior=prior,
             target=output,
+            gap=gap,
             time_limit=time_limit,
+            memory_limit=memory_limit,
             trace=trace,
+            is_verbose=verbose,
             as_json=as_json,
         )
         return
@@ -283,7 +304,7 @@ def _method_options(
     if method != "benders":
         return None
     preset = benders["--preset"] or "best"
-    if preset not in ("best", "textbook"):
+    if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: choose best or textbook")
     make = BendersOptions.textbook if preset == "textbook" else BendersOptions
     return make(partition=benders["--partition"] or "k-m-dv", n_blocks=benders["--blocks"], seed=seed)
@@ -294,9 +315,9 @@ def _weights(prior: str, n: int) -> Any:
 
 
 def _loss(loss: str | None) -> Any:
-    if loss in (None, "travel", "distance"):
+    if loss is None or loss in NAMED_LOSSES:
         return loss
-    return read_matrix(file_named("--loss", str(loss), "travel", "distance"))
+    return read_matrix(file_named("--loss", loss, *NAMED_LOSSES))
 
 
 def _remedy(result: Result) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from metricdp.metric.units import with_unit
 from metricdp.report.tables import print_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from metricdp.apply.streams import StreamSummary
     from metricdp.data.readers.streams import TextSource
@@ -75,6 +76,19 @@ def memory_of(mechanism: Mechanism, options: dict[str, Any], ledger: Ledger | No
     return Memoized(mechanism, path, ledger=ledger, key=key)
 
 
+@contextmanager
+def saying_who_is_charged(ledger: Ledger | None) -> Iterator[None]:
+    """Say after Ctrl-C that persons may be charged although no report was written: they are charged first."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if ledger is None:
+            raise
+        raise MetricDPError(
+            f"interrupted; no file is half written, but persons may be charged in {ledger.path} already"
+        ) from None
+
+
 def perturb_standard_streams(
     mechanism: Mechanism | PlaneMechanism,
     options: dict[str, Any],
@@ -93,7 +107,8 @@ def perturb_standard_streams(
         print_line(err, f"The reader closed the pipe after {written.n:,} reports.")
         raise typer.Exit(CLOSED_PIPE_EXIT_CODE) from None
     except KeyboardInterrupt:
-        print_line(err, f"error: interrupted after {written.n:,} reports")
+        may_be = "" if options["ledger"] is None else "; those that were under way may be charged"
+        print_line(err, f"error: interrupted after {written.n:,} reports{may_be}")
         raise typer.Exit(PROGRAM_FAILED) from None
     except MetricDPError:
         print_line(err, f"The stream ended early: {written.n:,} reports were written.")

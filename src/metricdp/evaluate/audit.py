@@ -46,7 +46,8 @@ class MatrixAudit:
     ----------
     epsilon
         The tightest budget: the least float at which every constraint holds. It is proved to hold, and the float before
-        it is proved not to; infinite if an output tells two neighbours apart with certainty, 0 if all rows are equal.
+        it is proved not to; infinite if an output tells two neighbours apart with certainty, 0 if the rows of
+        all neighbours are equal (no float is before it).
     claimed
         The budget of the problem, at which violations are counted.
     worst
@@ -102,6 +103,8 @@ class MatrixAudit:
         ]
         if math.isinf(self.epsilon):
             found.append("No epsilon holds.")
+        elif self.epsilon == 0.0:
+            found.append("Tightest epsilon that holds: 0.0, so any does: neighbours report alike.")
         else:
             found.append(f"Tightest epsilon that holds: {self.epsilon!r} (the float before it does not).")
         if self.worst is not None and self.pair is not None and self.probabilities is not None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from metricdp.data import as_records
+from metricdp.data.region import Region
 from metricdp.errors import InputError
-from metricdp.evaluate.estimates import estimate
-from metricdp.evaluate.utility import output_distances
+from metricdp.evaluate.expected_distance import distance_range
 from metricdp.mechanism.promise import Promise
 from metricdp.metric import as_metric
 from metricdp.metric.connecting import joining
 from metricdp.metric.units import as_distance, in_words, unit_of
-from metricdp.problem.losses import EVERYTHING
 from metricdp.problem.memory_model import BYTES_PER_PAIR, GIGABYTE, available_bytes, pairs_within
 from metricdp.problem.problem import CONNECT, Problem, kind_measured_by
 from metricdp.solve.prediction import Prediction, predict
@@ -26,13 +24,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from metricdp.evaluate.plan_region import RegionPlan
     from metricdp.metric.connecting import Joining
     from metricdp.metric.distances import Metric
 
 PAIR_SHARE = 0.25  # of the available memory that pairs may take: the rest is for solving
 SPREAD_OUTPUTS = 1_000  # that are suggested where not every record can be one
-EFFORT = 0.2  # of the samples that a comparison takes: a figure to plan with
-BOUNDS = ("planar-laplace-remapped", "exponential")  # mechanisms with the same guarantee, the better one first
+WHICH = (
+    "take     records if what is secret is one of this list; if people send coordinates, plan a region "
+    "(region:SOUTH,WEST,NORTH,EAST), whose promise is for all points; planar Laplace noise where no lattice fits"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,8 @@ class Plan:
         Groups of records that are not protected from one another (1 if all are), and records without any neighbour.
     distance_at_most, distance_at_least
         Expected distance from the truth to the report: a mechanism with this guarantee has the first (estimated from a
-        sample; None where none can be sampled), and no mechanism with these outputs can have less than the second.
+        sample where a rough solve would take long; None where none can be sampled), and no mechanism with these outputs
+        can have less than the second.
     gap
         The gap that the prediction is for.
     """
@@ -103,14 +105,18 @@ class Plan:
                 "entries"
             )
         found.append(
-            f"solving  about {made.n_bytes / GIGABYTE:.2g} GB and {_duration(made.seconds)} for a gap of "
+            f"solving  about {made.n_bytes / GIGABYTE:.2g} GB and {duration(made.seconds)} for a gap of "
             f"{100 * self.gap:g} % ({made.method})"
         )
-        if self.distance_at_most is not None and self.distance_at_least is not None:
-            found.append(
-                f"distance to the truth  at most about {in_words(self.distance_at_most, metric)} on average, at least "
-                f"{in_words(self.distance_at_least, metric)}"
-            )
+        said = []
+        if self.distance_at_most is not None:
+            said.append(f"the best at most about {in_words(self.distance_at_most, metric)} on average")
+        if self.distance_at_least:  # at least 0 would say nothing
+            said.append(f"no mechanism below {in_words(self.distance_at_least, metric)}")
+        if said:
+            found.append(f"distance to the truth  {'; '.join(said)}")
+        if problem.records.kind == "places":
+            found.append(WHICH)
         return found
 
     @property
@@ -163,6 +169,18 @@ class Plan:
         }
 
 
+@overload
+def plan(
+    records: Region,
+    *,
+    within: float | str,
+    factor: float,
+    reports: int | str = 1,
+    outputs: ArrayLike | None = None,
+) -> RegionPlan: ...
+
+
+@overload
 def plan(
     records: Any,
     *,
@@ -174,13 +192,28 @@ def plan(
     metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
     gap: float = 0.01,
     seed: int = 0,
-) -> Plan:
+) -> Plan: ...
+
+
+def plan(
+    records: Any,
+    *,
+    within: float | str,
+    factor: float,
+    reports: int | str = 1,
+    eta: float | str = CONNECT,
+    outputs: int | str | ArrayLike | None = None,
+    metric: str | Metric | Callable[[Any, Any], float] | ArrayLike | None = None,
+    gap: float = 0.01,
+    seed: int = 0,
+) -> Plan | RegionPlan:
     """Return what a promise means for ``records``: budget, neighbours, outputs, memory, time, and expected distance.
 
     Parameters
     ----------
     records
-        As for a `Problem`.
+        As for a `Problem`; or a region (`metricdp.data.region`), of which every point is to be protected: then only
+        ``within``, ``factor``, ``reports`` and ``outputs`` (points) are taken, and the answer is a `RegionPlan`.
     within, factor
         The promise: somebody at this distance (``"200m"``, ``"0.2km"``, or a number in the metric's unit) sends the
         same report at least one in ``factor`` times as often.
@@ -201,6 +234,14 @@ def plan(
     >>> round(found.epsilon, 3), round(found.eta, 3), found.is_connected
     (1.386, 1.762, True)
     """
+    if isinstance(records, Region):
+        from metricdp.evaluate.plan_region import plan_region  # noqa: PLC0415  (it imports this module)
+
+        if metric is not None or eta != CONNECT or isinstance(outputs, (int, str)):
+            raise InputError(
+                "a region has neither eta nor a metric to choose, and its outputs are points: leave them out"
+            )
+        return plan_region(records, within=within, factor=factor, reports=reports, outputs=outputs)
     made = as_records(records, kind=kind_measured_by(metric))
     measure = as_metric(metric, made)
     promise = Promise.of(within, factor, reports=reports, metric=measure.name)
@@ -227,9 +268,8 @@ def plan(
         prediction = predict(problem, gap=gap)
     graph = problem.graph
     alone = int((np.bincount(graph.labels) == 1).sum())
-    return Plan(
-        promise, problem, prediction, choice, graph.n_components, alone, _at_most(problem), _at_least(problem), gap
-    )
+    most, least = distance_range(problem, prediction)
+    return Plan(promise, problem, prediction, choice, graph.n_components, alone, most, least, gap)
 
 
 def _connecting(tree: Joining, fits: Callable[[float], bool], within: float) -> float:
@@ -245,31 +285,8 @@ def _connecting(tree: Joining, fits: Callable[[float], bool], within: float) -> 
     return float(lengths[low]) * (1.0 + 1e-9)
 
 
-def _at_most(problem: Problem) -> float | None:
-    """Return the expected distance of a simple mechanism with the same guarantee, from a sample; None without one."""
-    found = []
-    for name in BOUNDS:
-        try:
-            found.append(estimate(name, problem, effort=EFFORT).loss)
-        except InputError:
-            continue
-    return min(found, default=None)
-
-
-def _at_least(problem: Problem) -> float | None:
-    """Return the expected distance to the nearest output, below which nothing can be."""
-    distances = output_distances(problem)
-    if distances is None:
-        return None
-    step = max(1, 4_000_000 // problem.n_outputs)
-    nearest = [
-        distances.block(slice(start, start + step), EVERYTHING).min(axis=1)
-        for start in range(0, problem.n_records, step)
-    ]
-    return math.fsum(problem.records.prior * np.concatenate(nearest))
-
-
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -12,20 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
 
 from metricdp.errors import InputError
+from metricdp.evaluate.walks import STAY, checked_transition, neighbour_walk
 from metricdp.mechanism.merge import output_numbers
+from metricdp.mechanism.scope import can_be_recomputed
+from metricdp.metric.directions import coordinate_metric
 from metricdp.problem.loss_space import loss_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.metric.distances import Metric
 
-STAY = 0.5  # the probability of staying, of the walk that is used by default
-ROW_SUM_TOLERANCE = 1e-9
 N_WALKS = 200
+MOST_GUESSED = 5_000  # records up to which distances among all are held, for the adversary's guesses
 
 
 class Tracker:
@@ -63,10 +65,8 @@ class Tracker:
     ) -> None:
         self.mechanism = mechanism
         if transition is not None:
-            self.transition = _checked(transition, mechanism.records.n)
+            self.transition = checked_transition(transition, mechanism.records.n)
         else:
-            if not 0.0 <= stay < 1.0:
-                raise InputError(f"stay must be a probability below 1, got {stay}: give for example {STAY}")
             self.transition = neighbour_walk(mechanism, stay)
         self._start = mechanism.records.with_prior(mechanism.records.prior if start is None else start).prior
         self.reset()
@@ -107,6 +107,10 @@ class Trajectory:
         Expected loss of the reports as they are, of the best output after each report alone, and after all so far.
     right_alone, right_filtered
         How often the most likely record is the true one, from each report alone and from all so far.
+    error_alone, error_filtered
+        Expected distance from the adversary's guess to the truth, where the guess is the record with the least expected
+        distance, from each report alone and from all so far; None where distances among records are not known, or for
+        more than 5,000 records.
     promise
         What is promised for a whole path, in words.
     """
@@ -118,19 +122,9 @@ class Trajectory:
     loss_filtered: float
     right_alone: float
     right_filtered: float
+    error_alone: float | None
+    error_filtered: float | None
     promise: str
-
-
-def neighbour_walk(mechanism: Mechanism, stay: float) -> csr_array:
-    """Return the random walk that goes to each neighbour alike, and stays with probability ``stay``."""
-    n, pairs = mechanism.records.n, mechanism.graph.pairs
-    ones = np.ones(len(pairs))
-    links = csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    links = csr_array(links + links.T)
-    degrees = np.asarray(links.sum(axis=1)).ravel()
-    moves = np.where(degrees > 0, (1.0 - stay) / np.maximum(degrees, 1.0), 0.0)
-    stays = np.where(degrees > 0, stay, 1.0)
-    return csr_array(diags_array(moves) @ links + diags_array(stays))
 
 
 def path_promise(mechanism: Mechanism, n_steps: int) -> str:
@@ -154,8 +148,13 @@ def trajectory(
     transition: Any = None,
     stay: float = STAY,
     seed: int = 0,
+    metric: Metric | None = None,
 ) -> Trajectory:
-    """Simulate people who walk by the transition and report at each step, and filter their reports."""
+    """Simulate people who walk by the transition and report at each step, and filter their reports.
+
+    ``metric`` measures the adversary's error; by default the mechanism's own where coordinates give it, and the
+    straight line for streets.
+    """
     if n_steps < 1 or n_walks < 1:
         raise InputError(f"a trajectory needs at least one step and one walk, got {n_steps} and {n_walks}")
     if mechanism.losses is None:
@@ -163,7 +162,8 @@ def trajectory(
     generator = np.random.default_rng(seed)
     tracker, alone = (Tracker(mechanism, transition=transition, stay=stay) for _ in range(2))
     prior, moves = mechanism.records.prior, tracker.transition
-    totals = np.zeros(5)
+    away = _distances(mechanism, metric)
+    totals = np.zeros(7)
     for _ in range(n_walks):
         tracker.reset()
         place = int(generator.choice(len(prior), p=prior))
@@ -182,20 +182,37 @@ def trajectory(
                 for output in (report, alone.best_output(), tracker.best_output())
             ]
             right = [float(one.belief.argmax() == place) for one in (alone, tracker)]
-            totals += np.array(losses + right)
-    loss, remapped, filtered, right_alone, right_filtered = (totals / (n_walks * n_steps)).tolist()
-    promise = path_promise(mechanism, n_steps)
-    return Trajectory(n_walks, n_steps, loss, remapped, filtered, right_alone, right_filtered, promise)
+            errors = [0.0 if away is None else float(away[place, _guess(one.belief, away)]) for one in (alone, tracker)]
+            totals += np.array(losses + right + errors)
+    *found, alone_off, filtered_off = (totals / (n_walks * n_steps)).tolist()
+    loss, remapped, filtered, right, right_filtered = found
+    return Trajectory(
+        n_walks=n_walks,
+        n_steps=n_steps,
+        loss=loss,
+        loss_remapped=remapped,
+        loss_filtered=filtered,
+        right_alone=right,
+        right_filtered=right_filtered,
+        error_alone=None if away is None else alone_off,
+        error_filtered=None if away is None else filtered_off,
+        promise=path_promise(mechanism, n_steps),
+    )
 
 
-def _checked(transition: Any, n: int) -> csr_array:
-    matrix = csr_array(transition, dtype=np.float64)
-    if matrix.shape != (n, n):
-        raise InputError(f"the transition must have shape ({n}, {n}), one row for each record, got {matrix.shape}")
-    sums = np.asarray(matrix.sum(axis=1)).ravel()
-    if (
-        not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all())
-        or np.abs(sums - 1.0).max() > ROW_SUM_TOLERANCE
-    ):
-        raise InputError("the rows of the transition must be probabilities that sum to 1")
-    return matrix
+def _guess(belief: NDArray[np.float64], away: NDArray[np.float64]) -> int:
+    """Return the record with the least expected distance."""
+    return int((belief @ away).argmin())
+
+
+def _distances(mechanism: Mechanism, metric: Metric | None) -> NDArray[np.float64] | None:
+    """Return the distances among all records, shape (N, N); None where they are not known or too many."""
+    records = mechanism.records
+    if metric is None and can_be_recomputed(mechanism.metric):
+        metric = coordinate_metric(mechanism.metric)
+    elif metric is None and mechanism.metric == "street" and records.kind == "places":
+        metric = coordinate_metric("haversine")
+    if metric is None or records.n > MOST_GUESSED:
+        return None
+    found = metric.to_rows(records, np.arange(records.n))
+    return found if np.isfinite(found).all() else None

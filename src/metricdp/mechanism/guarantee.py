@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from metricdp.metric.graph import MdpGraph
 
 NOT_PROTECTED = "NOT PROTECTED"  # the start of lines about what the promise leaves out
+OWN_WITH_ALL = (
+    "Own epsilons: all pairs are neighbours, so between any two records the smaller of their two epsilons holds."
+)
+OWN_WITH_NEIGHBOURS = (
+    "Own epsilons: a record has the promise of its own epsilon against its neighbours. Beyond them the steps of a path "
+    "add up, also those with larger epsilons; with eta = inf its own epsilon holds against all."
+)
 SUM_ROUNDING = 2.0**-52  # relative; the error of one float addition along a path
 
 
@@ -35,7 +42,9 @@ class Guarantee:
 
     D is the length of the shortest path of neighbours. Where records have epsilons of their own, the smaller one of two
     neighbours counts for each step of a path, and every record has the promise of its own epsilon against its
-    neighbours; with the largest one for all steps the promise holds as well.
+    neighbours. Beyond them steps add up, also those between records with larger epsilons; against all others it has
+    the promise of its own only where all pairs are neighbours (`is_complete`). With the largest one for all steps the
+    promise holds as well.
 
     Records that no path joins are not protected from one another, and a record without any neighbour is not protected
     at all. Nothing is promised between different lists of records. For points that are snapped to their nearest record,
@@ -82,6 +91,11 @@ class Guarantee:
     def n_isolated(self) -> int:
         """Number of records without any neighbour."""
         return int(self.is_isolated.sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether any two records are neighbours, so that no promise needs a path."""
+        return self.graph.n_pairs == self.graph.n * (self.graph.n - 1) // 2
 
     @cached_property
     def records_hash(self) -> str:
@@ -151,6 +165,8 @@ class Guarantee:
             return "NOTHING is protected: no record has a neighbour within eta; choose a larger eta."
         reach = with_unit(self.eta, self.metric)
         near = f"two of these {self.records.n:,} records at distance d along neighbours within {reach}"
+        if self.is_complete and self.epsilons is not None:
+            near = f"two of these {self.records.n:,} records at distance d"
         rest = []
         if self.graph.n_components > 1:
             rest.append(f"the {self.graph.n_components:,} groups that no path joins are not protected from one another")
@@ -158,7 +174,7 @@ class Guarantee:
             rest.append(f"{self.n_isolated:,} records without any neighbour are not protected at all")
         but = f"; but {', and '.join(rest)}" if rest else ""
         if self.epsilons is not None:
-            near += ", with e the smaller of their own epsilons at each step"
+            near += ", with e the smaller of their own epsilons" + ("" if self.is_complete else " at each step")
         own = "" if self.epsilons is None else f"; e from {budget_words(self.epsilon, self.epsilons)}"
         budget = f"{self.epsilon:g}" if self.epsilons is None else "e"
         return (
@@ -183,6 +199,8 @@ class Guarantee:
             )
         else:
             lines.append("Scope: one component; every pair of records is protected at its path distance.")
+        if self.epsilons is not None:
+            lines.append(OWN_WITH_ALL if self.is_complete else OWN_WITH_NEIGHBOURS)
         if not self.is_recomputed:
             lines.append(
                 f"The pairs are as stored: for the metric {self.metric!r} a missing pair cannot be detected. Pin them "

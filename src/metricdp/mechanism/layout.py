@@ -116,7 +116,7 @@ def layout_of(source: Path, metadata: object) -> Layout:
     if metadata.get("format") == PLANE:
         raise FileFormatError(
             f"{source} is the mechanism of a region, not of records: load it with metricdp.load; the commands "
-            "verify and perturb take it as it is, and solve tells its loss and bounds"
+            "verify, perturb, evaluate, report and estimate take it as it is"
         )
     layout = LAYOUTS.get(metadata.get("format", ""))
     if layout is None:

@@ -20,6 +20,7 @@ from metricdp.errors import InputError
 from metricdp.metric.directions import DirectionMetric
 from metricdp.metric.distances import CHUNK_ENTRIES, LARGEST_FOR_TREE, CoordinateMetric
 from metricdp.metric.given import FunctionMetric, StreetMetric, street_matrix
+from metricdp.problem.destinations import destination_rows, weighted_destinations
 from metricdp.problem.memory_model import check_matrix_memory, matrix_fits
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     Index = NDArray[np.integer[Any]] | slice
     LossFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 
-DEFAULT_DESTINATIONS = 100
 WEIGHTED_TRAVEL = "travel to weighted destinations"
 ENTRIES_AT_ONCE = 1 << 15  # of a temporary array, which then stays in a core's cache
 EVERYTHING = slice(None)
@@ -175,12 +175,12 @@ class TravelLosses(Losses):
         without ``destinations``, for each record; then all records with a positive weight are destinations.
         """
         if destination_prior is not None:
-            rows, weights = _weighted_destinations(destinations, destination_prior, records)
+            rows, weights = weighted_destinations(destinations, destination_prior, records)
             plain = cls.of(records, outputs, metric, destinations=rows)
             # the mean over the destinations of ways that are this much longer is the weighted mean of the ways
             scale = len(rows) * weights
             return cls(plain.from_records * scale, plain.from_outputs * scale, WEIGHTED_TRAVEL)
-        rows = _destination_rows(destinations, records, seed)
+        rows = destination_rows(destinations, records, seed)
         way = StreetMetric() if records.streets is not None and outputs.rows is not None else metric
         from_records = way.to_rows(records, rows)
         if not np.isfinite(from_records).all():
@@ -389,42 +389,3 @@ def _refuse_infinite(record: int, output: int) -> NoReturn:
     raise InputError(
         f"record {record} and output {output} are infinitely far apart: give the loss as a matrix with finite entries"
     )
-
-
-def _weighted_destinations(
-    destinations: int | ArrayLike | None, prior: ArrayLike, records: Records
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the rows of the destinations and their weights, which are positive and sum to one."""
-    if isinstance(destinations, (int, np.integer)):
-        raise InputError("weighted destinations are not drawn: give their row numbers, or leave destinations out")
-    rows = np.arange(records.n) if destinations is None else _destination_rows(destinations, records, 0)
-    try:
-        weights = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("the prior over destinations must be numbers") from None
-    if weights.shape != rows.shape:
-        raise InputError(
-            f"the prior over destinations must have one weight for each of {len(rows)} destinations, got shape "
-            f"{weights.shape}"
-        )
-    total = weights.sum()
-    if not np.isfinite(weights).all() or (weights < 0).any() or not 0 < total < np.inf:
-        raise InputError("the prior over destinations must be finite, not negative, and positive somewhere")
-    is_one = weights > 0
-    return rows[is_one], weights[is_one] / total
-
-
-def _destination_rows(destinations: int | ArrayLike | None, records: Records, seed: int) -> NDArray[np.int64]:
-    if destinations is None:
-        destinations = min(DEFAULT_DESTINATIONS, records.n)
-    if isinstance(destinations, (int, np.integer)):
-        if not 1 <= destinations <= records.n:
-            raise InputError(f"destinations must be between 1 and {records.n}, got {destinations}")
-        drawn = np.random.default_rng([seed, 2]).choice(records.n, size=int(destinations), replace=False)
-        return np.sort(drawn).astype(np.int64)
-    rows = np.asarray(destinations)
-    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer) or rows.size == 0:
-        raise InputError(f"destinations must be a count or row numbers, got {rows.dtype} of shape {rows.shape}")
-    if rows.min() < 0 or rows.max() >= records.n:
-        raise InputError(f"destination rows must be between 0 and {records.n - 1}, got {rows.min()} to {rows.max()}")
-    return rows.astype(np.int64)

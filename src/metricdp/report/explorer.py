@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from metricdp.data.map_layers import MapFeature
     from metricdp.data.streets import StreetNetwork
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.plane import PlaneMechanism
     from metricdp.problem.problem import Problem
 
 STYLES = ("page.css",)
@@ -47,12 +48,14 @@ SCRIPTS = (
     "read.js",
     "draw.js",
     "sentences.js",
+    "names.js",
     "ground.js",
     "map.js",
     "lists.js",
     "panels.js",
     "metricdp.classic.js",  # a copy of clients/js/dist, see tests/report/test_explorer.py
     "sample.js",
+    "theme.js",
     "main.js",
 )  # run in this order as one script
 CONTENT_POLICY = (
@@ -153,15 +156,15 @@ def explorer_page(
     payload |= {
         "certificate": _certificate_fields(mechanism),
         "compared": [{"name": name, "loss": loss, "certified": certified} for name, loss, certified in compared],
-        "convergence": _convergence_fields(trace),
+        "convergence": convergence_fields(trace),
         "credit": credit,
-        "sampling": _sampling_fields(mechanism, file),
+        "sampling": sampling_fields(mechanism, file),
         "file": None if file is None else {"name": file.name, "bytes": file.n_bytes, "sha256": file.sha256},
     }
-    return _assembled(f"{records.name} · metricdp explorer", payload)
+    return assembled(f"{records.name} · metricdp explorer", payload)
 
 
-def _sampling_fields(mechanism: Mechanism, file: SourceFile | None) -> dict[str, str]:
+def sampling_fields(mechanism: Mechanism | PlaneMechanism, file: SourceFile | None) -> dict[str, str]:
     """Return the mechanism file for the page to draw from, packed, or why it is not in the page."""
     table = mechanism.table
     n_weights = table.n_stored if isinstance(table, SparseTable) else table.size
@@ -174,7 +177,7 @@ def _sampling_fields(mechanism: Mechanism, file: SourceFile | None) -> dict[str,
     return {"file": "", "why": f"its mechanism file is too large to be inside it (more than {most} packed)"}
 
 
-def _written(mechanism: Mechanism) -> SourceFile:
+def _written(mechanism: Mechanism | PlaneMechanism) -> SourceFile:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.mdp"
         mechanism.save(path)
@@ -201,7 +204,8 @@ def _certificate_fields(mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
-def _convergence_fields(trace: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+def convergence_fields(trace: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the curves of the bounds as the page draws them; None without a trace."""
     rows = list(trace)
     if not rows:
         return None
@@ -214,10 +218,17 @@ def _convergence_fields(trace: Iterable[Mapping[str, Any]]) -> dict[str, Any] | 
     }
 
 
-def _assembled(title: str, payload: dict[str, Any]) -> str:
+def assembled(
+    title: str,
+    payload: dict[str, Any],
+    *,
+    page: str = "page.html",
+    styles: Sequence[str] = STYLES,
+    scripts: Sequence[str] = SCRIPTS,
+) -> str:
     """Return the whole page. Text from the data goes into the title, escaped, and into JSON that cannot end a tag."""
-    style = "".join(_source(name) for name in STYLES)
-    script = "(() => {\n" + "".join(_source(name) for name in SCRIPTS) + "})();\n"
+    style = "".join(_source(name) for name in styles)
+    script = "(() => {\n" + "".join(_source(name) for name in scripts) + "})();\n"
     data = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
         "title": html.escape(title),
@@ -227,7 +238,7 @@ def _assembled(title: str, payload: dict[str, Any]) -> str:
         "script": script,
     }
     # one pass, so that no text inside a part is mistaken for a placeholder
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source(page))
 
 
 def _fingerprint(text: str) -> str:

@@ -173,6 +173,7 @@ def mechanism_fields(mechanism: Mechanism, ground: Sequence[MapFeature]) -> dict
         "metric": mechanism.metric,
         "unit": "km" if mechanism.metric in ("haversine", "street") else "",
         "epsilon": mechanism.epsilon,
+        "epsilons": None if mechanism.epsilons is None else mechanism.epsilons.tolist(),
         "eta": mechanism.eta if math.isfinite(mechanism.eta) else None,
         "ids": records.ids,
         "outputs": outputs.ids(records),

@@ -9,7 +9,7 @@ from metricdp.metric.units import per_unit, with_unit
 from metricdp.report.tables import stored_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from metricdp.data.records import Records
     from metricdp.evaluate.compare import Comparison
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from metricdp.solve.result import Result
 
 SHOWN_RECORDS, SHOWN_COORDINATES = 5, 4
+# notebooks put everything to the right, where words are hard to read
+LEFT, SHORT = ' style="text-align: left"', ' style="text-align: left; white-space: nowrap"'
 
 
 def records_html(records: Records) -> str:
@@ -123,14 +125,22 @@ def partition_html(partition: Partition) -> str:
 
 
 def _table(title: str, rows: Iterable[tuple[str, str]], lines: Iterable[str] = ()) -> str:
-    cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
+    cells = "".join(
+        f"<tr><th{SHORT}>{html.escape(name)}</th><td{LEFT}>{html.escape(value)}</td></tr>" for name, value in rows
+    )
     return _shown(title, cells, lines)
 
 
-def _grid(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], lines: Iterable[str]) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def _grid(title: str, heads: Sequence[str], rows: Iterable[Iterable[str]], lines: Iterable[str]) -> str:
+    """Return a table with names and words to the left, and between them numbers as notebooks show them."""
+    styles = [SHORT, *[""] * (len(heads) - 3), SHORT, LEFT]
+    head = "".join(f"<th{style}>{html.escape(name)}</th>" for style, name in zip(styles, heads, strict=True))
+    body = "".join(f"<tr>{_cells(styles, row)}</tr>" for row in rows)
     return _shown(title, f"<tr>{head}</tr>{body}", lines)
+
+
+def _cells(styles: Iterable[str], row: Iterable[str]) -> str:
+    return "".join(f"<td{style}>{html.escape(cell)}</td>" for style, cell in zip(styles, row, strict=True))
 
 
 def _shown(title: str, cells: str, lines: Iterable[str]) -> str:

@@ -27,15 +27,17 @@ SHOWN_FIELDS = (
     "trouble",
     "checkpoint",
     "windows",
+    "steps",
     "local",
     "gave up",
     "infeasible",
     "certificate",
     "certified",
 )
-ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions")
+ITERATING = ("benders", "columns", "first-order", "interior", "direct", "regions", "plane")
 WIDTH = 100  # columns of a line of progress
-PREDICTED = re.compile(r"a gap of [^;]* GB")  # in the reason for a choice
+# in the reason for a choice: what the solve will cost; where hardly anything can be left out also why, and what helps
+PREDICTED = re.compile(r"(windows hold [^;:]*, so hardly [^;]*)?a gap of [^;]* GB(; fewer outputs[^;]*)?")
 SECONDS_PER_LINE = 1.0  # of the rows of iterations
 LARGE_COMPONENT_RECORDS = 100  # records from which on the steps of the direct method are worth a line each
 HEADERS = {
@@ -152,15 +154,14 @@ def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return fo
     'loss 1, no mechanism can go below 0.9: within 10 %'
     """
     stage = row["stage"]
-    if stage == "start":
-        parts = f" in {row['components']:,} components" if row["components"] > 1 else ""
-        return f"{row['records']:,} records x {row['outputs']:,} outputs, {row['pairs']:,} neighbour pairs{parts}"
+    if stage in ("start", "plane"):
+        return _start_words(row)
     if stage == "choice":
         predicted = PREDICTED.search(str(row.get("reason", "")))
         size = f" for {row['records']:,} records" if "records" in row else ""
         return f"method {row.get('method', '')}{size}" + ("" if predicted is None else f": {predicted.group()}")
-    if stage == "regions":
-        return _local_fields(row)
+    if stage in ("regions", "windows", "steps"):
+        return _before_a_look(row)
     if stage == "certificate":
         return f"{row['pairs']:,} pairs x {row['outputs']:,} outputs checked exactly in {row['check_seconds']:.2f} s"
     if stage == "certified":
@@ -176,6 +177,27 @@ def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return fo
             f"{100 * row['gap']:.3g} %" + ("" if left is None else f", about {left:.0f} s left")
         )
     return None
+
+
+def _before_a_look(row: dict[str, Any]) -> str:
+    """Return how far the local method is before it has a new mechanism to show."""
+    if row["stage"] == "regions":
+        return _local_fields(row)
+    if row["stage"] == "steps":
+        return f"step {row['iteration']:,} of {row['due']:,} before the next mechanism"
+    known = f", no mechanism can go below {row['lower_bound']:.6g}" if "lower_bound" in row else ""
+    return f"{row['entries']:,} entries in windows{known}"
+
+
+def _start_words(row: dict[str, Any]) -> str:
+    """Return what a run begins with, of records or of a region, or how far the steps of a region are."""
+    if row["stage"] == "plane":
+        loss = f"loss {row['loss']:.6g}, " if "loss" in row else ""
+        return f"{row['iteration']:,} steps: {loss}no table over this lattice can go below {row['class_bound']:.6g}"
+    if "nodes" in row:
+        return f"{row['nodes']:,} nodes x {row['outputs']:,} outputs, about {row['forecast_mb']:,.0f} MB"
+    parts = f" in {row['components']:,} components" if row["components"] > 1 else ""
+    return f"{row['records']:,} records x {row['outputs']:,} outputs, {row['pairs']:,} neighbour pairs{parts}"
 
 
 def _local_fields(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from metricdp.errors import InputError
 from metricdp.problem.plane import PlaneProblem
 from metricdp.solve.contract import Context, Ended, Incumbent, Solver, register
 from metricdp.solve.executor import Cluster
@@ -56,7 +57,15 @@ class Room(ModuleType):
 
         def __call__(self, problem: Any, **options: Any) -> Result | PlaneResult:
             """Solve a problem of records or of a region: each kind takes its own options."""
-            return (solve_plane if isinstance(problem, PlaneProblem) else solve)(problem, **options)
+            if not isinstance(problem, PlaneProblem):
+                return solve(problem, **options)
+            known = [name for name in inspect.signature(solve_plane).parameters if name != "problem"]
+            unknown = sorted(set(options) - set(known))
+            if unknown:
+                raise InputError(
+                    f"a region is not solved with the option {unknown[0]!r}: use {', '.join(known[:-1])} or {known[-1]}"
+                )
+            return solve_plane(problem, **options)
 
     __signature__ = inspect.signature(solve)
 

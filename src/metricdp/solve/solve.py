@@ -15,6 +15,7 @@ import numpy as np
 from metricdp.errors import InputError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
+from metricdp.problem.memory_model import most_bytes
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import solve_components
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
@@ -115,7 +116,7 @@ def solve(
         merged = Merged.of(problem)
         if checkpoint is None:  # the choice of a method may take a while; with a checkpoint, its folder comes first
             trace.add(stage="start", **_start_fields(problem, merged))
-        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(problem, gap)
+        chosen = solver if checkpoint is not None or start is not None else solver.chosen_for(asked, gap)
         run = Context(gap, crew, trace, stop, Division(problem, merged, stop))
         if isinstance(chosen, WholeMethod):
             if start is not None:
@@ -213,6 +214,7 @@ def _solved_whole(
     """Solve on parts of the matrices, and certify the sparse table."""
     gap, stop, trace = context.gap, context.stop, context.trace
     method.check_memory(problem, gap, context.workers)
+    stop.most_bytes = most_bytes(problem.memory_limit)
     reason = "; ".join(filter(None, (method.prediction(problem, gap), method.reason)))
     trace.add(stage="choice", records=problem.n_records, method=method.name, reason=reason)
     if math.isfinite(stop.time_limit):

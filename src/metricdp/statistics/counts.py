@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.plane import PlaneMechanism
 
 REPORT_COLUMN = "report"
-WEIGHT_COLUMNS = ("weight", "weights", "count", "n")
+WEIGHT_COLUMNS = (
+    *("weight", "weights", "wt", "wgt", "pweight", "multiplicity", "repeats"),
+    *("count", "counts", "n", "freq", "frequency", "frequencies", "n_reports", "num_reports", "reports_count"),
+)
 GEOJSON_SUFFIXES = (".geojson", ".json")
 
 
@@ -48,7 +52,7 @@ class ReportCounts:
     (3, [1, 0, 0, 2])
     """
 
-    def __init__(self, mechanism: Mechanism, *, are_persons_named: bool = False) -> None:
+    def __init__(self, mechanism: Mechanism | PlaneMechanism, *, are_persons_named: bool = False) -> None:
         names = mechanism.outputs.ids(mechanism.records)
         self._number_of = {name: number for number, name in enumerate(names)}
         if len(self._number_of) < len(names):
@@ -106,7 +110,9 @@ class ReportCounts:
 
 
 def counts_of(
-    mechanism: Mechanism, reports: ReportCounts | SnappedReports | Iterable[Any], persons: Iterable[Any] | None = None
+    mechanism: Mechanism | PlaneMechanism,
+    reports: ReportCounts | SnappedReports | Iterable[Any],
+    persons: Iterable[Any] | None = None,
 ) -> ReportCounts:
     """Return the counts of reports in any form that `estimate` takes."""
     if isinstance(reports, ReportCounts):
@@ -123,7 +129,9 @@ def counts_of(
     return counts.add(reports, persons)
 
 
-def count_file(mechanism: Mechanism, path: str | PathLike[str], *, person: str | None = None) -> ReportCounts:
+def count_file(
+    mechanism: Mechanism | PlaneMechanism, path: str | PathLike[str], *, person: str | None = None
+) -> ReportCounts:
     """Count the reports of a file as `perturb_file` writes it: CSV with a column ``report``, or GeoJSON.
 
     The file may be of any length. With ``person``, the column (or property) of that name must name someone else in
@@ -169,7 +177,7 @@ def _geojson(source: TextSource, person: str | None) -> Iterator[tuple[list[str]
 
 
 def _refuse_weights(names: tuple[str, ...], where: str) -> None:
-    weight = next((name for name in names if name.lower() in WEIGHT_COLUMNS), None)
+    weight = next((name for name in names if name.strip().lower().replace(" ", "_") in WEIGHT_COLUMNS), None)
     if weight is not None:
         raise InputError(
             f"{where} has a column {weight!r} of weights, and the intervals are of reports that count alike: leave the "

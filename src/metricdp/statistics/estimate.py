@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from metricdp.data.frozen import frozen
 from metricdp.errors import InputError
+from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.statistics.channel import Channel
 from metricdp.statistics.counts import counts_of
 from metricdp.statistics.groups import output_groups
@@ -18,7 +21,7 @@ from metricdp.statistics.questions import by_column, rows_asked
 from metricdp.statistics.region import Region
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
@@ -39,6 +42,11 @@ RECORDS_PER_GROUP = 1  # in the linear program from the beginning
 ASSUMPTION = (
     "These statistics assume one report of each person, drawn by this mechanism, none left out because of what it "
     "says. They are about the population that these persons were drawn from."
+)
+OF_REGIONS = (
+    "Shares are of the nodes of the region's lattice: each person counts for the nodes around their point, by the "
+    "weights that the mechanism draws nodes with. So they are those of the population smoothed over at most a cell and "
+    "a half each way, exactly, wherever in the cells people are; nodes of a ring outside the region have shares too."
 )
 PRIOR_WARNING = (
     "This prior was computed from reports, so the mechanism made with it depends on them: who reports again with that "
@@ -91,7 +99,7 @@ class PopulationEstimate:
         How many Bayesian updates it took.
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism | PlaneMechanism
     counts: NDArray[np.int64]
     distribution: NDArray[np.float64]
     deficit: float
@@ -113,8 +121,8 @@ class PopulationEstimate:
 
     @property
     def assumption(self) -> str:
-        """What must be true of the reports."""
-        return ASSUMPTION
+        """What must be true of the reports, and what a share is of."""
+        return f"{ASSUMPTION} {OF_REGIONS}" if isinstance(self.mechanism, PlaneMechanism) else ASSUMPTION
 
     @property
     def prior_warning(self) -> str:
@@ -150,7 +158,7 @@ class PopulationEstimate:
         value is a question.
         """
         asked: Mapping[str, Any] = (
-            questions if isinstance(questions, dict) else by_column(questions, self.mechanism.records.n)  # type: ignore[arg-type]
+            questions if isinstance(questions, Mapping) else by_column(questions, self.mechanism.records.n)
         )
         return {name: self.interval(records, level) for name, records in asked.items()}
 
@@ -158,11 +166,16 @@ class PopulationEstimate:
         """Return the records with the estimate as their prior, for the next problem; read `prior_warning` first.
 
         ``uniform`` is the share of the uniform distribution in it: an estimated share of 0 does not mean that a record
-        is impossible.
+        is impossible. For a region these are the nodes inside it; those outside count for the nearest.
         """
         if not 0.0 <= uniform <= 1.0:
             raise InputError(f"the uniform share of a prior must be from 0 to 1, got {uniform}: give for example 0.01")
         records = self.mechanism.records
+        if isinstance(self.mechanism, PlaneMechanism):
+            inner = records.select(self.mechanism.region.inner)
+            nearest = cKDTree(inner.coordinates).query(records.coordinates)[1]
+            shares = np.bincount(nearest, weights=self.distribution, minlength=inner.n)
+            return inner.with_prior((1.0 - uniform) * shares + uniform / inner.n)
         return records.with_prior((1.0 - uniform) * self.distribution + uniform / records.n)
 
     @cached_property
@@ -183,7 +196,7 @@ class PopulationEstimate:
 
 
 def estimate(
-    mechanism: Mechanism,
+    mechanism: Mechanism | PlaneMechanism,
     reports: ReportCounts | SnappedReports | Iterable[Any],
     *,
     persons: Iterable[Any] | None = None,
@@ -196,7 +209,7 @@ def estimate(
     Parameters
     ----------
     mechanism
-        The mechanism that made the reports.
+        The mechanism that made the reports, of records or of a region.
     reports
         Names of outputs as `Mechanism.perturb` returns them, `SnappedReports`, or `ReportCounts`, which count reports
         as they come (`count_file` for a file).

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.plane import PlaneMechanism
 
 MAX_CELLS = 160  # ends of the tree: twice as many narrow intervals by a tenth, and take ten times as long
 
 
-def output_groups(mechanism: Mechanism) -> csr_array:
+def output_groups(mechanism: Mechanism | PlaneMechanism) -> csr_array:
     """Return which outputs are in which group, ones of shape (K, J).
 
     The tree begins with all outputs. The branch that is reported most often by the mechanism's prior is cut in two,
@@ -62,7 +63,7 @@ def _parts(
     return parts
 
 
-def _flat(mechanism: Mechanism) -> NDArray[np.float64]:
+def _flat(mechanism: Mechanism | PlaneMechanism) -> NDArray[np.float64]:
     """Return the outputs' coordinates; those of places in km."""
     points = mechanism.outputs.coordinates
     if mechanism.records.kind != "places":

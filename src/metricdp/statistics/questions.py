@@ -12,6 +12,7 @@ from metricdp.data.readers.streams import MAX_UNPACK_RATIO, TextSource
 from metricdp.data.readers.tables import csv_tables
 from metricdp.data.writing import plain_cell
 from metricdp.errors import InputError
+from metricdp.mechanism.plane import PlaneMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.mechanism.mechanism import Mechanism
 
+    AnyMechanism = Mechanism | PlaneMechanism
+
 NAME_PROPERTIES = ("name", "Name", "NAME", "id")
 
 
-def rows_asked(mechanism: Mechanism, records: Any) -> NDArray[np.int64]:
+def rows_asked(mechanism: AnyMechanism, records: Any) -> NDArray[np.int64]:
     """Return the rows of a question: whole numbers are rows, texts are ids, truth values are a mask of all records."""
     asked = [records] if isinstance(records, (str, int, np.integer)) else list(records)
     if not asked:
@@ -35,13 +38,24 @@ def rows_asked(mechanism: Mechanism, records: Any) -> NDArray[np.int64]:
             raise InputError(f"a mask must have one truth value for each of the {mechanism.records.n} records")
         return np.flatnonzero(np.array(asked, dtype=bool))
     if all(isinstance(one, str) for one in asked):
-        return np.unique(mechanism.rows_of(asked))
+        return np.unique(_rows_of(mechanism, asked))
     if not all(isinstance(one, (int, np.integer)) for one in asked):
         raise InputError("a question must be whole numbers (rows), texts (ids), or one truth value for each record")
     rows = np.unique(np.array(asked, dtype=np.int64))
     if rows[0] < 0 or rows[-1] >= mechanism.records.n:
         raise InputError(f"rows of a question must be between 0 and {mechanism.records.n - 1}")
     return rows
+
+
+def _rows_of(mechanism: AnyMechanism, ids: list[Any]) -> NDArray[np.int64]:
+    """Return the rows of records, or of the nodes of a region, named by their ids."""
+    if not isinstance(mechanism, PlaneMechanism):
+        return mechanism.rows_of(ids)
+    row_of = {name: row for row, name in enumerate(mechanism.records.ids)}
+    unknown = next((name for name in ids if name not in row_of), None)
+    if unknown is not None:
+        raise InputError(f"{unknown!r:.40} is not a node of this region's lattice: nodes are r0c0, r0c1, ...")
+    return np.array([row_of[name] for name in ids], dtype=np.int64)
 
 
 def by_column(column: Sequence[Any] | ArrayLike, n: int) -> dict[str, NDArray[np.int64]]:
@@ -90,7 +104,7 @@ def _is_inside(points: NDArray[np.float64], corners: NDArray[np.float64]) -> NDA
 
 
 def read_questions(
-    mechanism: Mechanism, path: str | PathLike[str], *, column: str | None = None
+    mechanism: AnyMechanism, path: str | PathLike[str], *, column: str | None = None
 ) -> dict[str, NDArray[np.int64]]:
     """Read questions from a file: the records of each, under its name.
 
@@ -110,7 +124,7 @@ def read_questions(
     return found
 
 
-def _columns(mechanism: Mechanism, source: TextSource, column: str | None) -> dict[str, NDArray[np.int64]]:
+def _columns(mechanism: AnyMechanism, source: TextSource, column: str | None) -> dict[str, NDArray[np.int64]]:
     found: dict[str, list[str]] = {}
     known = frozenset(mechanism.records.ids)
     for table in csv_tables(source):

@@ -8,6 +8,7 @@ import pytest
 import metricdp as mdp
 from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.plane_certify import check_plane
+from metricdp.metric.simd import WIDTH
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import SLOPE_SCALE, Loop
 from metricdp.solve.plane.repair import private_table, whole
@@ -87,7 +88,7 @@ def test_the_class_bound_holds_for_other_tables(problem, result):
     losses = [result.loss]
     for _ in range(4):
         loop.run(25)
-        table = private_table(loop.at.plain.astype(float), problem, Cones.of(ROME))
+        table = private_table(loop.matrix(), problem, Cones.of(ROME))
         losses.append(table_loss(table, problem))
         assert loop.class_bound() <= min(losses)
 
@@ -99,14 +100,21 @@ def test_the_class_bound_is_below_its_formula_in_more_digits(problem):
     scale = np.array([SLOPE_SCALE, SLOPE_SCALE, 1.0], dtype=np.longdouble)[None, :, None]
     factors = cones.factors * scale
     factors = factors / np.linalg.norm(factors.astype(float), ord=2, axis=(1, 2)).astype(np.longdouble)[:, None, None]
+    windows, half = loop.windows, 2 * ROME.shape[1] - 3
     for seed in range(20):
-        Y = np.random.default_rng(seed).normal(size=loop.at.Y.shape) * 10.0**5
-        loop.at.Y[:] = Y
-        Y = loop.at.Y.astype(np.longdouble)
-        Y[:, 2] = np.minimum(Y[:, 2], -loop.true_theta * np.hypot(Y[:, 0], Y[:, 1]))
+        loop.Y[:] = np.random.default_rng(seed).normal(size=loop.Y.shape) * 10.0**5
         reduced = problem.costs.astype(np.longdouble) * loop.unit
-        for q in range(cones.nodes.shape[1]):
-            np.add.at(reduced, cones.nodes[:, q], np.einsum("cp,cpk->ck", factors[:, :, q], Y))
+        for group in range(windows.n_groups):
+            (top, left), (n, m) = windows.low[group], windows.shapes[group]
+            lines = np.arange(2 * n - 3)[:, None] + 2 * top, np.arange(2 * m - 3) + 2 * left
+            numbers = (lines[0] * half + lines[1]).ravel()  # of the cones of this window
+            begin, end = (3 * WIDTH * place for place in windows.cones[group : group + 2])
+            outputs = windows.outputs(group)
+            Y = loop.Y[begin:end].reshape(len(numbers), 3, WIDTH)[:, :, : len(outputs)].astype(np.longdouble)
+            Y[:, 2] = np.minimum(Y[:, 2], -loop.true_theta * np.hypot(Y[:, 0], Y[:, 1]))
+            for q in range(cones.nodes.shape[1]):
+                terms = np.einsum("cp,cpk->ck", factors[numbers, :, q], Y)
+                np.add.at(reduced, (cones.nodes[numbers, q][:, None], outputs), terms)
         exact = float(reduced.min(axis=1).sum()) / loop.unit
         assert exact - 1e-8 * abs(exact) <= loop.class_bound() <= exact
 
@@ -131,6 +139,7 @@ def test_a_square_of_vectors_comes_near_any_mechanism():
     square = mdp.data.region(0.0, 0.0, 5.0, 4.0, spacing=1.0, kind="vectors")
     result = mdp.solve_plane(mdp.PlaneProblem(square, epsilon=0.25))
     assert result.gap < 0.02
+    assert result.class_gap < 0.015
     again = mdp.solve_plane(mdp.PlaneProblem(square, epsilon=0.25))
     assert np.array_equal(result.mechanism.table, again.mechanism.table)
 
@@ -138,6 +147,7 @@ def test_a_square_of_vectors_comes_near_any_mechanism():
 def test_limits_are_kept(problem):
     short = mdp.solve_plane(problem, max_steps=3, bound=False)
     assert short.steps == 3
+    assert short.status is mdp.Status.LIMIT
     assert short.mechanism.certificate.privacy.certified
     assert short.mechanism.optimality is None
     late = mdp.solve_plane(problem, time_limit=1e-6, bound=False)
@@ -147,6 +157,28 @@ def test_limits_are_kept(problem):
         mdp.solve_plane(problem, time_limit=0)
     with pytest.raises(InputError, match="max_steps"):
         mdp.solve_plane(problem, max_steps=0)
+    with pytest.raises(InputError, match="gap must be"):
+        mdp.solve_plane(problem, gap=1.0)
+    with pytest.raises(InputError, match="takes a PlaneProblem"):
+        mdp.solve_plane(mdp.Problem(problem.places, epsilon=1.0, eta=1.0))
+
+
+def test_the_status_says_whether_the_gap_was_reached(problem):
+    rows = []
+    wide = mdp.solve(problem, gap=0.3, bound=False, listener=rows.append)
+    assert wide.status is mdp.Status.OPTIMAL
+    assert wide.class_gap <= 0.3
+    assert [rows[0]["stage"], rows[-1]["stage"], rows[-1]["status"]] == ["start", "end", "optimal"]
+    assert [row["iteration"] for row in rows[1:-1]] == sorted(row["iteration"] for row in rows[1:-1])
+    assert "optimal" in repr(wide)
+    narrow = mdp.solve_plane(problem, gap=0.0, max_steps=200, bound=False)
+    assert narrow.status is mdp.Status.LIMIT
+    assert narrow.class_gap > 0.0
+
+
+def test_options_of_records_are_refused(problem):
+    with pytest.raises(InputError, match="not solved with the option 'method': use gap, time_limit"):
+        mdp.solve(problem, method="auto", gap=0.1)
 
 
 @pytest.mark.parametrize(

@@ -28,5 +28,7 @@ export declare function contentsOf(parts: Parts): Contents;
 export declare function hexFloat(text: string): number;
 /** Return a tensor of floats; its bytes are in memory of their own, so they are aligned. */
 export declare function floats(parts: Parts, name: string): Float64Array;
+/** Return a tensor of whole numbers of 32 bits. */
+export declare function integers(parts: Parts, name: string): Int32Array;
 export declare function checkBounds(metadata: Map<string, string>): void;
 export declare function checkPoints(points: Float64Array, dimension: number, kind: string): void;

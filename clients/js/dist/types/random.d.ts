@@ -1,3 +1,3 @@
 /** Randomness of the operating system, and no other. */
-/** Whole numbers below 2^63, each in two words: the high one and the low one. */
-export declare function systemNumbers(count: number): Generator<readonly [number, number]>;
+/** Return whole numbers below 2^63, each in two words: the high one and the low one. */
+export declare function systemNumbers(count: number): (readonly [number, number])[];

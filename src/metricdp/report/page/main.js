@@ -4,11 +4,6 @@ const byChance = (a, b) => arrays.chance[b] - arrays.chance[a] || a - b;
 const state = { view: "record", record: 0, output: 0, order: Array.from({ length: nOutputs }, (_, k) => k).sort(byChance) };
 const outputOfRow = new Map((payload.output_rows || []).map((row, k) => [row, k]));
 const choose = { record: chooseRecord, output: chooseOutput };
-let stage;
-
-function announce(text) {
-  byId("live").textContent = text;
-}
 
 /** Choose a record, and with it the report that it gives most often: the two always belong together. */
 function chooseRecord(i) {
@@ -46,6 +41,7 @@ function update() {
   byId("record-card").classList.toggle("active", isRecord);
   byId("report-card").classList.toggle("active", !isRecord);
   byId(isRecord ? "view-record" : "view-report").checked = true;
+  if (payload.epsilons) sayPromise();
   const slider = byId("slider");
   const rank = state.order.indexOf(state.output);
   const said = `${payload.outputs[state.output]}, ${count(rank + 1)} of ${count(nOutputs)}`;
@@ -142,36 +138,6 @@ function startSearch() {
   });
 }
 
-function startTheme() {
-  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
-  let wanted = null;
-  try {
-    wanted = localStorage.getItem("metricdp-theme");
-  } catch {
-    // a page from disk may have no storage: the choice then lasts as long as the page
-  }
-  const apply = () => {
-    const isDark = wanted ? wanted === "dark" : system.matches;
-    root.dataset.theme = isDark ? "dark" : "light";
-    byId("theme").setAttribute("aria-pressed", String(isDark));
-    byId("theme-sign").textContent = isDark ? "☀" : "☾";
-    byId("theme-word").textContent = isDark ? "Light" : "Dark";
-    byId("theme").setAttribute("aria-label", "Dark theme");
-    if (stage) stage.paint();
-  };
-  system.addEventListener("change", apply);
-  byId("theme").addEventListener("click", () => {
-    wanted = root.dataset.theme === "dark" ? "light" : "dark";
-    try {
-      localStorage.setItem("metricdp-theme", wanted);
-    } catch {
-      // as above
-    }
-    apply();
-  });
-  apply();
-}
-
 /** A record that has something to show: the one that spreads its reports the most. */
 function firstRecord() {
   let best = 0, most = -1;
@@ -206,5 +172,5 @@ for (const view of ["record", "report"]) byId(`view-${view}`).addEventListener("
 startSampling(state);
 
 // for scripts that drive this page: where a record is on the map, in pixels from its corner
-if (hasMap) window.metricdpExplorer = Object.freeze({ placeOf: stage.placeOf });
+if (hasMap) window.metricdpExplorer = Object.freeze({ placeOf: stage.placeOf, spotOf: stage.spotOf, names: stage.names });
 document.documentElement.dataset.ready = "true";

@@ -18,6 +18,7 @@ function makeMap(state, choose) {
     return Math.max(most, 1e-3);
   });
   const view = { zoom: 1, x: 0, y: 0 };
+  const covered = { discs: [], dots: [] }; // what is on the map, so that names leave it free: x, y, radius
   let width = 0, height = 0, ratio = 1, colours = {}, isDue = false;
   let isOpened = false; // whether the chosen record has been zoomed to
 
@@ -83,7 +84,9 @@ function makeMap(state, choose) {
       const share = p / top;
       if (share < 1e-3) continue;
       const [x, y] = at(which);
-      disc(x, y, Math.max(2, most * Math.sqrt(share)));
+      const radius = Math.max(2, most * Math.sqrt(share));
+      (radius > 4 ? covered.discs : covered.dots).push([x, y, radius]);
+      disc(x, y, radius);
       pen.globalAlpha = 0.3 + 0.5 * Math.sqrt(share);
       pen.fillStyle = tint;
       pen.fill();
@@ -112,6 +115,7 @@ function makeMap(state, choose) {
   }
 
   function drawTruth([x, y]) {
+    covered.discs.push([x, y, 10]);
     disc(x, y, 8);
     pen.fillStyle = colours.card;
     pen.fill();
@@ -124,6 +128,7 @@ function makeMap(state, choose) {
   }
 
   function drawSeen([x, y], size, tint) {
+    (size > 5 ? covered.discs : covered.dots).push([x, y, size]);
     pen.beginPath();
     pen.moveTo(x, y - size);
     pen.lineTo(x + size, y);
@@ -147,6 +152,29 @@ function makeMap(state, choose) {
     pen.setLineDash([]);
   }
 
+  /** The names of the ground are above everything and clear of it: drawn apart, because they fade out with the ground. */
+  const names = document.createElement("canvas");
+  let written = [];
+
+  function drawNames() {
+    if (!below) return;
+    [names.width, names.height] = [canvas.width, canvas.height];
+    const writing = names.getContext("2d");
+    writing.setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (let i = 0; i < nRecords; i++) {
+      const [x, y] = placeOf(i);
+      if (x > 0 && y > 0 && x < width && y < height) covered.dots.push([x, y, 0.7 * dotRadius()]);
+    }
+    const stage = canvas.parentElement.getBoundingClientRect();
+    const taken = ["credit", "zoom"].map((id) => byId(id).getBoundingClientRect()).filter((box) => box.width)
+      .map((box) => [box.left - stage.left - 6, box.top - stage.top - 6, box.right - stage.left, box.bottom - stage.top]);
+    taken.push([width - 150, height - 60, width, height]); // the scale bar
+    written = below.drawNames(writing, { width, height, toScreen, pixels: scale(), colours, metres: (1000 * payload.map.scale) / scale(), ...covered, taken });
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.drawImage(names, 0, 0);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
   function drawScaleBar() {
     const perPixel = payload.map.scale / scale();
     const wanted = 110 * perPixel;
@@ -154,26 +182,30 @@ function makeMap(state, choose) {
     const length = [5, 2, 1].map((f) => f * power).find((l) => l <= wanted);
     const pixels = length / perPixel;
     const [x, y] = [width - 16, height - (byId("credit").hidden ? 16 : 30)];
-    pen.strokeStyle = colours.soft;
-    pen.lineWidth = 1.5;
     pen.beginPath();
     pen.moveTo(x - pixels, y - 5);
     pen.lineTo(x - pixels, y);
     pen.lineTo(x, y);
     pen.lineTo(x, y - 5);
-    pen.stroke();
+    for (const [wide, tint] of [[5, colours.map], [1.5, colours.soft]]) {
+      [pen.lineWidth, pen.strokeStyle] = [wide, tint];
+      pen.stroke();
+    }
     pen.fillStyle = colours.soft;
     pen.font = "12px Inter, system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "alphabetic";
-    pen.fillText(inLength(length, payload.map.unit),
-      x - pixels / 2, y - 8);
+    const said = inLength(length, payload.map.unit);
+    [pen.lineWidth, pen.strokeStyle] = [4, colours.map];
+    pen.strokeText(said, x - pixels / 2, y - 8);
+    pen.fillText(said, x - pixels / 2, y - 8);
   }
 
   function drawNow() {
     isDue = false;
     if (!width) return;
     drawGround();
+    [covered.discs, covered.dots] = [[], []];
     const truth = placeOf(state.record);
     if (state.view === "record") {
       drawReach(truth);
@@ -188,6 +220,7 @@ function makeMap(state, choose) {
       drawTruth(truth);
       drawSeen(spotOf(state.output), 10, colours.ink);
     }
+    drawNames();
     drawScaleBar();
     canvas.dataset.drawn = `${state.view} ${state.record} ${state.output} ${view.zoom}`;
   }
@@ -394,5 +427,5 @@ function makeMap(state, choose) {
   paint();
   fit();
   new ResizeObserver(fit).observe(canvas.parentElement);
-  return { draw, paint, show, showChosen, placeOf, spotOf };
+  return { draw, paint, show, showChosen, placeOf, spotOf, names: () => written };
 }

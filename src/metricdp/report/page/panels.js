@@ -100,7 +100,7 @@ function showPrivacy() {
   box.replaceChildren(
     heading("privacy-title", "✓", "", "Private, proved exactly"),
     ...promise(),
-    element("p", { class: "small", text: `In general: no report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${number(payload.epsilon, 6)}${per}.` }),
+    element("p", { class: "small", text: `In general: no report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${payload.epsilons ? `the smaller of their own, ${budgetInWords()}` : number(payload.epsilon, 6)}${per}.` }),
     points(
       `Checked with whole numbers for ${many(proof.pairs, "neighbour pair")}, ${many(proof.outputs, "output")}, both ways: ${count(proof.comparisons)} comparisons, none failed.`,
       `The smallest ε that holds is ${number(proof.tightest_epsilon, 9)}${proof.worst ? `, reached between ${proof.worst[0]} and ${proof.worst[1]}` : ""}.`,
@@ -111,6 +111,8 @@ function showPrivacy() {
   );
 }
 
+let sayPromise = () => {}; // again, for another record: epsilons may be the records' own
+
 /** The promise in a sentence, at a distance that can be changed. */
 function promise() {
   const isMetres = payload.unit === "km" && usualDistance() < 1;
@@ -120,11 +122,12 @@ function promise() {
   const say = () => {
     const distance = Number(field.value) / (isMetres ? 1000 : 1);
     if (field.value === "" || !(distance >= 0) || !Number.isFinite(distance)) return;
-    const said = promiseAt(distance);
+    const said = promiseAt(distance, state.record);
     words.textContent = unbroken(said.words);
     formula.replaceChildren(element("code", { text: said.formula }), ` ${said.note}`);
   };
   field.addEventListener("input", say);
+  sayPromise = say;
   say();
   const asked = element("p", { class: "ask" }, element("label", { for: "distance", text: "Two people at a distance of" }), field,
     isMetres ? "metres" : payload.unit || "units");
@@ -188,9 +191,9 @@ function showComparison() {
       element("div", { class: "track", "aria-hidden": "true" }, fill),
       element("p", { class: "mark-text", text: row.certified ? "certified at the same ε" : "does not satisfy this ε" })));
   }
-  const what = loss.is_own
+  const what = loss.words || (loss.is_own
     ? `Expected loss (${loss.name}) of mechanisms with the same records, outputs and ε.`
-    : "The file does not say which loss the mechanism was made for, so these are expected distances from record to report. A mechanism made for another loss need not be the best here.";
+    : "The file does not say which loss the mechanism was made for, so these are expected distances from record to report. A mechanism made for another loss need not be the best here.");
   box.replaceChildren(title, element("p", { class: "small", text: what }), list);
 }
 
@@ -324,7 +327,7 @@ function showFacts() {
   const items = [
     [count(nRecords), ` ${nRecords === 1 ? noun : `${noun}s`}`],
     [count(nOutputs), nOutputs === 1 ? " output" : " outputs"],
-    [`ε ${number(payload.epsilon, 6)}`, payload.unit ? ` per ${payload.unit}` : ""],
+    [`ε ${budgetInWords(4)}`, payload.unit ? ` per ${payload.unit}` : ""],
     [payload.eta === null ? "all" : inLength(payload.eta), payload.eta === null ? " are neighbours" : " neighbour distance"],
   ].map(([strong, rest]) => element("li", {}, element("b", { text: strong }), rest));
   items.push(proof.is_private ? element("li", { class: "good", text: "✓ private, proved" }) : element("li", { class: "bad", text: "nothing protected" }));

@@ -5,6 +5,15 @@ function inLength(value, unit = payload.unit, digits = 3) {
   return unit === "km" && Math.abs(value) < 1 ? `${number(1000 * value, digits)} m` : inUnit(value, unit, digits);
 }
 
+/** The epsilon of a record: its own, or that of all. */
+const budgetOf = (record) => (payload.epsilons ? payload.epsilons[record] : payload.epsilon);
+
+/** Epsilon in a fact or a formula: a number, or from the least to the largest of the records' own. */
+function budgetInWords(digits = 6) {
+  if (!payload.epsilons) return number(payload.epsilon, digits);
+  return `${number(payload.epsilons.reduce((a, b) => Math.min(a, b)), digits)} to ${number(payload.epsilon, digits)}`;
+}
+
 /** A sentence whose numbers stay with their units at the end of a line. */
 const unbroken = (text) => text.replace(/(\d) (?=%|m\b|km\b)/g, "$1\u00a0").replace(/ × /g, "\u00a0×\u00a0");
 
@@ -36,26 +45,31 @@ function neighbourSentence(record, output) {
     return [`${sent}.`, `It has no other neighbour${within}: nothing is promised about this record.`];
   }
   const there = chanceOf(near, output);
-  const allowed = Math.exp(payload.epsilon * away);
+  const epsilon = Math.min(budgetOf(record), budgetOf(near));
+  const allowed = Math.exp(epsilon * away);
+  const smaller = payload.epsilons ? ", with the smaller epsilon of the two" : "";
   const times = Math.max(here, there) / Math.min(here, there);
   const beside = here > 0 && there > 0
     ? `its nearest neighbour ${payload.ids[near]}, ${inLength(away)} away, in ${percent(there)}: a factor of ${number(times, 3)}`
     : `its nearest neighbour ${payload.ids[near]}, ${inLength(away)} away, in ${percent(there)}`;
-  return [`${sent}, ${beside}.`, `Proved is at most exp(ε × distance) = exp(${number(payload.epsilon, 3)} × ${number(away, 3)}) = ${number(allowed, 3)}.`];
+  return [`${sent}, ${beside}.`, `Proved is at most exp(ε × distance) = exp(${number(epsilon, 3)} × ${number(away, 3)}) = ${number(allowed, 3)}${smaller}.`];
 }
 
-/** The promise at a distance that the reader chooses. */
-function promiseAt(distance) {
-  const factor = Math.exp(payload.epsilon * distance);
+/** The promise at a distance that the reader chooses; where records have epsilons of their own, that of this record. */
+function promiseAt(distance, record) {
   const apart = inLength(distance);
   const isFar = payload.eta !== null && distance > payload.eta * (1 + 1e-9);
+  const epsilon = isFar ? payload.epsilon : budgetOf(record); // beyond neighbours, steps with larger epsilons add up
+  const factor = Math.exp(epsilon * distance);
   const words = factor < 1e6
     ? `Somebody ${apart} away would send the same report at least ${partOf(factor)} as often, and at most ${number(factor, 3)} times as often.`
     : `At ${apart} the promise is too weak to matter: one report may tell the two apart.`;
   const note = isFar
     ? `This is farther than η = ${inLength(payload.eta)}: it holds where a chain of neighbours of this length leads there.`
-    : "It holds for every report and for every pair of records so far apart.";
-  return { words, note, formula: `exp(ε × distance) = exp(${number(payload.epsilon, 4)} × ${number(distance, 4)}) = ${number(factor, 4)}` };
+    : payload.epsilons
+      ? `It holds for every report, for ${payload.ids[record]} and any record so far away, with the epsilon of ${payload.ids[record]}; against stricter ones more is promised.`
+      : `It holds for every report and for every pair of ${payload.region ? "points of the region" : "records"} so far apart.`;
+  return { words, note, formula: `exp(ε × distance) = exp(${number(epsilon, 4)} × ${number(distance, 4)}) = ${number(factor, 4)}` };
 }
 
 /** A distance to start with: where the factor is about 4, in two digits and among neighbours. */

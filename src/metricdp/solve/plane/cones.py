@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,27 @@ class Cones:
     shape: tuple[int, int]
     sides: tuple[float, float]
     side: float
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The nodes, relative to the first, and factors of the four kinds of cones: shapes (4, 6, 2), (4, 3, 6).
+
+        Kind 2 (p mod 2) + q mod 2 is that of the coefficient (p, q) of the half lattice, whose first node is
+        (p div 2, q div 2).
+        """
+        nodes, factors = np.zeros((4, WIDEST, 2), np.int64), np.zeros((4, 3, WIDEST))
+        ratios = self.side / self.sides[0], self.side / self.sides[1]
+        for kind in range(4):
+            terms = [
+                ((i, j), (slope * other * ratios[0], value * slant * ratios[1], value * other))
+                for i, value, slope in _line(kind // 2)
+                for j, other, slant in _line(kind % 2)
+                if slope * other or value * slant or value * other
+            ]
+            for place, (node, three) in enumerate(terms):
+                nodes[kind, place], factors[kind, :, place] = node, three
+            nodes[kind, len(terms) :] = terms[0][0]
+        return nodes, factors
 
     @classmethod
     def of(cls, region: Region) -> Cones:

@@ -13,12 +13,16 @@ from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.certificate import Optimality, relative_gap
 from metricdp.mechanism.exact import TOTAL
 from metricdp.mechanism.plane import PlaneMechanism
+from metricdp.metric.distances import CoordinateMetric
+from metricdp.problem.memory_model import pairs_within
+from metricdp.problem.plane import PlaneProblem
 from metricdp.problem.problem import Problem
 from metricdp.solve.ending import PRIVACY_TOLERANCE
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import Loop
+from metricdp.solve.plane.memory import bytes_needed, reach_within
 from metricdp.solve.plane.repair import private_table
-from metricdp.solve.result import Result, Trace
+from metricdp.solve.result import Result, Status, Trace, peak_megabytes
 from metricdp.solve.solve import solve
 from metricdp.solve.stop import Stop
 
@@ -27,16 +31,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.problem.plane import PlaneProblem
-
-SHARE = 0.99  # of epsilon at which is solved: repair uses the rest
-CHECK_EVERY = 50  # steps, then a quarter of those so far
-PROGRESS = 5e-4  # relative; the loss that a quarter more steps must save
-IDLE_CHECKS = 3  # that save less, one after the other, end it: the loss after repair does not fall steadily
+SHARES = (0.99, 0.995, 0.998)  # of epsilon at which is solved, one after the other: repair uses the rest
+CHECK_EVERY, GROWTH = 50, 4  # steps, then a quarter of those so far
+RISE = 1e-3  # relative: by how much a quarter more steps must raise the bound
+PROGRESS = 1e-3  # relative: the loss that a quarter more steps must save
+IDLE_CHECKS = 2  # that save less, one after the other, end a share
+BOUND_SHARE = 0.5  # of the time, at most, for the bound of the class
 MAX_STEPS = 20_000
 LOSS_ROUNDING = 1e-12  # relative; far above that of a sum of products in floats
 BOUND_GAP = 0.005  # at which the bound for any mechanism stops
-NEIGHBOURS = 3.2  # sides of a cell: records that far apart are compared for the bound; fewer rows only lower it
+PAIRS_PER_RECORD = 50.0  # that are compared for it; fewer only lower it
+CELLS_APART = 3.2  # and at least these
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +50,9 @@ class PlaneResult:
 
     Attributes
     ----------
+    status
+        OPTIMAL if the loss is within the asked gap of the larger of the two bounds; LIMIT if time, steps or a request
+        ended it before, or more steps saved nothing: the best mechanism so far, with its honest bounds.
     lower_bound
         No mechanism with this budget and these outputs has a smaller expected loss; 0 if it was not asked for.
     class_bound
@@ -59,90 +67,198 @@ class PlaneResult:
     steps: int
     seconds: float
     trace: Trace
+    status: Status
+    peak_mb: float
 
     @property
     def gap(self) -> float:
-        """The relative gap ``(loss - lower_bound) / loss``."""
+        """The relative gap ``(loss - lower_bound) / loss`` to the bound for any mechanism."""
         return relative_gap(self.loss, self.lower_bound)
+
+    @property
+    def class_gap(self) -> float:
+        """The relative gap to the larger bound: both hold for tables over this lattice."""
+        return relative_gap(self.loss, max(self.lower_bound, self.class_bound))
 
     def __repr__(self) -> str:
         return (
-            f"PlaneResult(loss {self.loss:.6g}, any mechanism {self.lower_bound:.6g} (gap {100 * self.gap:.3g} %), "
-            f"this lattice {self.class_bound:.6g}, {self.steps} steps, {self.seconds:.2f} s)"
+            f"PlaneResult({self.status.value}: loss {self.loss:.6g}, any mechanism {self.lower_bound:.6g} (gap "
+            f"{100 * self.gap:.3g} %), this lattice {self.class_bound:.6g} (gap {100 * self.class_gap:.3g} %), "
+            f"{self.steps} steps, {self.seconds:.2f} s)"
         )
 
 
 def solve_plane(
     problem: PlaneProblem,
     *,
+    gap: float = 0.01,
     time_limit: float | None = None,
+    memory_limit: float | None = None,
     max_steps: int = MAX_STEPS,
     bound: bool = True,
     listener: Callable[[dict[str, Any]], None] | None = None,
 ) -> PlaneResult:
     """Find a mechanism for every point of a region with a small expected loss, and certify it.
 
+    First come steps at the whole epsilon for the bound of this lattice, then steps at a little less for the mechanism.
+
     Parameters
     ----------
+    gap
+        The relative gap to the bound of this lattice at which it ends; it ends sooner where more steps save nothing.
     time_limit
-        Seconds; the best mechanism so far is returned. The bound has as much again.
+        Seconds; the best mechanism so far is returned. The bound for any mechanism has as much again.
+    memory_limit
+        Gigabytes that the process may hold; by default what is available. Windows are made smaller to fit, which only
+        weakens the bound of this lattice; what does not fit even then is refused before anything large is made.
     max_steps
-        Steps at most; it ends sooner where more of them save nothing.
+        Steps at most.
     bound
         Also compute the bound that holds for any mechanism, which takes about as long again.
     listener
         Called with each row of the log.
     """
+    _check(problem, gap, time_limit, max_steps)
+    begin, trace, stop = time.perf_counter(), Trace(listener), Stop(time_limit)
+    reach = reach_within(problem, memory_limit)
+    trace.add(
+        stage="start",
+        method="conic steps",
+        nodes=problem.n_nodes,
+        outputs=problem.n_outputs,
+        forecast_mb=bytes_needed(problem, reach) / 1e6,
+        reach=reach,
+    )
+    with stop.on_interrupt():
+        search = _Search(problem, Loop(problem, Cones.of(problem.region), share=1.0, reach=reach), stop, trace, gap)
+        search.raise_bound(max_steps)
+        search.save_loss(max_steps)
+    lower = 0.0
+    if bound and not stop.is_end_requested:
+        found = any_mechanism_bound(problem, time_limit=time_limit, listener=listener)
+        lower = agreed(found.lower_bound, search.loss)
+    optimality = Optimality(search.loss, lower) if bound else None
+    mechanism = PlaneMechanism(
+        search.table, problem.region, problem.outputs, problem.epsilon, optimality, f"conic steps ({search.loop.n})"
+    )
+    is_closed = relative_gap(search.loss, max(lower, search.bound)) <= gap
+    result = PlaneResult(
+        problem=problem,
+        mechanism=mechanism,
+        loss=search.loss,
+        lower_bound=lower,
+        class_bound=search.bound,
+        steps=search.loop.n,
+        seconds=time.perf_counter() - begin,
+        trace=trace,
+        status=Status.OPTIMAL if is_closed else Status.LIMIT,
+        peak_mb=peak_megabytes(),
+    )
+    trace.add(stage="end", status=result.status.value, loss=result.loss, bound=lower, class_bound=result.class_bound)
+    return result
+
+
+class _Search:
+    """The best table and bound so far."""
+
+    def __init__(self, problem: PlaneProblem, loop: Loop, stop: Stop, trace: Trace, gap: float) -> None:
+        self.problem, self.loop, self.stop, self.trace, self.gap = problem, loop, stop, trace, gap
+        self.table: NDArray[np.uint64] = np.zeros((0, 0), dtype=np.uint64)
+        self.loss, self.bound = math.inf, 0.0
+
+    def raise_bound(self, max_steps: int) -> None:
+        """Take steps at the whole epsilon until more of them no longer raise the bound of this lattice."""
+        loop, stop = self.loop, self.stop
+        most_seconds = BOUND_SHARE * stop.time_limit
+
+        def is_late() -> bool:
+            return stop.is_due or time.monotonic() - stop.begin > most_seconds
+
+        while not is_late() and loop.n < max_steps // 2:
+            self._steps(min(loop.n + _more(loop.n), max_steps // 2), is_late)
+            before, self.bound = self.bound, max(self.bound, loop.class_bound())
+            self.trace.add(stage="plane", iteration=loop.n, share=1.0, class_bound=self.bound)
+            if before > 0.0 and self.bound - before <= RISE * self.bound:
+                break
+
+    def save_loss(self, max_steps: int) -> None:
+        """Take steps at a little less than epsilon, with repairs, until more of them no longer save loss."""
+        loop, stop = self.loop, self.stop
+        for share in SHARES:
+            loop.set_share(share)
+            best, idle = self.loss, 0
+            while idle < IDLE_CHECKS:
+                self._steps(min(loop.n + _more(loop.n), max_steps), lambda: self.stop.is_due)
+                table = private_table(loop.matrix(), self.problem, loop.cones)
+                loss = table_loss(table, self.problem)
+                idle = idle + 1 if loss > self.loss * (1.0 - PROGRESS) else 0
+                if loss < self.loss:
+                    self.table, self.loss = table, loss
+                self.bound = agreed(self.bound, self.loss)  # they may differ by roundings
+                self.trace.add(stage="plane", iteration=loop.n, share=share, loss=loss, class_bound=self.bound)
+                if stop.is_due or loop.n >= max_steps or relative_gap(self.loss, self.bound) <= self.gap:
+                    return
+            if self.loss > best * (1.0 - PROGRESS):
+                return
+
+    def _steps(self, last: int, is_over: Callable[[], bool]) -> None:
+        while self.loop.n < last - 1 and not is_over():
+            self.loop.run(min(10, last - 1 - self.loop.n))
+        if self.loop.n < last and not self.stop.is_due:
+            self.loop.settle()
+
+
+def _more(n: int) -> int:
+    return max(CHECK_EVERY, n // GROWTH)
+
+
+def _check(problem: PlaneProblem, gap: float, time_limit: float | None, max_steps: int) -> None:
+    if not isinstance(problem, PlaneProblem):
+        name = type(problem).__name__
+        raise InputError(f"solve_plane takes a PlaneProblem, got {name}: use metricdp.solve for problems of records")
+    if not 0.0 <= gap < 1.0:
+        raise InputError(f"gap must be at least 0 and below 1, got {gap}")
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit}")
     if max_steps < 1:
         raise InputError(f"max_steps must be at least 1, got {max_steps}")
-    begin, trace, stop = time.perf_counter(), Trace(listener), Stop(time_limit)
-    cones = Cones.of(problem.region)
-    loop = Loop(problem, cones, share=SHARE)
-    best: NDArray[np.uint64] = np.zeros((0, 0), dtype=np.uint64)
-    least, idle, next_check = math.inf, 0, min(CHECK_EVERY, max_steps)
-    with stop.on_interrupt():
-        while True:
-            while loop.at.n < next_check and not stop.is_due:
-                loop.run(min(10, next_check - loop.at.n))
-            table = private_table(loop.at.plain.astype(np.float64), problem, cones)
-            loss = table_loss(table, problem)
-            trace.add(stage="plane", iteration=loop.at.n, loss=loss)
-            idle = idle + 1 if loss > least * (1.0 - PROGRESS) else 0
-            if loss < least:
-                best, least = table, loss
-            if stop.is_due or loop.at.n >= max_steps or idle >= IDLE_CHECKS:
-                break
-            next_check = min(max_steps, loop.at.n + max(CHECK_EVERY, loop.at.n // 4))
-    class_bound = max(0.0, agreed(loop.class_bound(), least))
-    lower = 0.0
-    if bound and not stop.is_end_requested:
-        lower = agreed(any_mechanism_bound(problem, time_limit=time_limit).lower_bound, least)
-    optimality = Optimality(least, lower) if bound else None
-    mechanism = PlaneMechanism(
-        best, problem.region, problem.outputs, problem.epsilon, optimality, f"conic steps ({loop.at.n})"
-    )
-    seconds = time.perf_counter() - begin
-    return PlaneResult(problem, mechanism, least, lower, class_bound, loop.at.n, seconds, trace)
 
 
-def any_mechanism_bound(problem: PlaneProblem, *, time_limit: float | None = None) -> Result:
+def any_mechanism_bound(
+    problem: PlaneProblem,
+    *,
+    time_limit: float | None = None,
+    listener: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
     """Return a run whose lower bound holds for any mechanism over the region that reports these outputs.
 
     A mechanism that protects all points also protects the places of the prior from one another, so it is one for them
-    as records, of which only those a few cells apart are compared here: fewer rows can only lower the bound.
+    as records, of which only those near one another are compared here: fewer rows can only lower the bound.
     """
-    sides = [float(side) for side in problem.region.sides]
     records = Problem(
         problem.places,
         epsilon=problem.epsilon,
-        eta=NEIGHBOURS * max(sides),
+        eta=_compared_within(problem),
         outputs=problem.outputs.coordinates,
         loss=problem.losses,
         metric=problem.region.metric,
     )
-    return solve(records, gap=BOUND_GAP, time_limit=time_limit)
+    return solve(records, gap=BOUND_GAP, time_limit=time_limit, listener=listener)
+
+
+def _compared_within(problem: PlaneProblem) -> float:
+    """Return the distance within which there are some fifty pairs for each place, and at least a few cells."""
+    sides = [float(side) for side in problem.region.sides]
+    least = CELLS_APART * max(sides)
+    most = math.hypot(*(side * n for side, n in zip(sides, problem.region.cells, strict=True)))
+    if problem.places.n <= 2 * PAIRS_PER_RECORD:
+        return 2.0 * most
+    metric, low, high = CoordinateMetric(problem.region.metric), 0.0, 2.0 * most
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        is_enough = pairs_within(problem.places, metric, middle) > PAIRS_PER_RECORD * problem.places.n
+        low, high = (low, middle) if is_enough else (middle, high)
+    return max(least, high)
 
 
 def agreed(bound: float, loss: float) -> float:

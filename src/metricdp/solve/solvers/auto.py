@@ -29,7 +29,7 @@ from metricdp.solve.solvers.firstorder import FirstOrder
 from metricdp.solve.solvers.interior import Interior
 from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations, operations_of_all
 from metricdp.solve.solvers.local import Local
-from metricdp.solve.solvers.local.counts import expected_steps
+from metricdp.solve.solvers.local.counts import COSTS_LESS, expected_steps, what_is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,16 +50,20 @@ class Auto(Solver):
     """The interior point where it is cheap, first-order steps elsewhere, the interior point after them if it pays."""
 
     name: ClassVar[str] = "auto"
+    held: str = ""  # what windows would hold, if that is nearly everything
 
     def chosen_for(self, problem: Problem, gap: float) -> Method:
         """Return the method on windows if these are small; otherwise this one, which chooses for each component."""
         n, K = problem.n_records, problem.n_outputs
         if n > MOST_RECORDS_PER_OUTPUT * K or not isinstance(problem.metric, WITH_WINDOWS):
             return self
+        if problem.epsilons is not None:  # rows of strict records reach farther than windows on the map
+            return self
         cost = operations_of_all(problem.graph, K, gap)
         if cost <= CHEAP_OPERATIONS:
             return self
         counts = Local().counts(problem, gap)
+        self.held = what_is_held(counts, n, K) if counts.is_full else ""
         on_windows = STEP_OPERATIONS * counts.multipliers * counts.steps
         if on_windows > cost:
             return self
@@ -101,6 +105,8 @@ class Auto(Solver):
             steps.most_steps = cost / (STEP_OPERATIONS * component.graph.n_pairs * component.n_outputs)
         size = f"{component.n:,} x {component.n_outputs:,}, {component.graph.n_pairs:,} pairs"
         foretold = _predicted(component, context.gap, cost)
+        if self.held:
+            foretold = f"{self.held}: {foretold}; {COSTS_LESS}"
         say("first-order", f"{size}: the interior point would cost {cost:.1e} operations; {foretold}")
         found = _run(steps, component, incumbent, context)
         if found.ended in (Ended.REACHED, Ended.STOPPED) or context.stop.is_due or math.isinf(cost):

@@ -18,6 +18,8 @@ from metricdp.solve.solvers.local.problem import nodes_within
 from metricdp.solve.solvers.local.windows import distance_blocks, radius_for
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from metricdp.solve.solvers.local.problem import LocalProblem, Nodes
 
 SAMPLED_NODES = 256
@@ -32,6 +34,7 @@ OTHER_BYTES = 45e6  # compiled code, in a process that has not solved on windows
 # The background of an output, times exp of the reach: 0.05 (3,000 records) to 0.14 (a whole city) where it was looked
 # at; and the share of the gap that the background of all outputs may cost.
 BACKGROUND_FACTOR, BACKGROUND_SHARE = 0.15, 0.05
+MOST_BACKGROUND = 4.0  # times that share: a fifth of the gap
 USUAL_LOSS = 1.6  # epsilon times the optimal loss in the plane
 REACHES = (12.0, 24.0)
 USUAL_GAP, USUAL_STEPS = 0.03, 300.0  # the gap that so many steps usually reach
@@ -43,7 +46,7 @@ USUAL_LOOKS = 2.0
 SECOND_LOOK = 2.0  # times the usual steps, if the first look is not enough: 882 to 1,307 in Rome, not 498
 FULL = 0.9  # of all entries: windows that hold more leave next to nothing out
 TENS = 10.0  # percent, from which no more digits are shown
-LONG_SECONDS = 600.0  # from which a prediction says what would cost less
+COSTS_LESS = "fewer outputs, a larger epsilon or a larger gap cost less"
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,9 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
     options = LocalOptions() if options is None else options
     nodes = nodes_within(problem, 0.0)
     table_reach = table_reach_for(problem, gap, options)
-    slots, table_slots = (_slots(nodes, reach) for reach in (options.reach_for(gap), table_reach))
+    slots, table_slots = (
+        slots_within(nodes, radius_for(nodes, reach)) for reach in (options.reach_for(gap), table_reach)
+    )
     multipliers = slots * sampled_edges(nodes.graph, options.stretch_for(gap)) / nodes.n * WIDTH
     entries, table_entries = slots * WIDTH, table_slots * WIDTH
     n_bytes = (
@@ -127,15 +132,16 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
 
 def prediction(counts: LocalCounts, n: int, K: int, gap: float) -> str:
     """Return one sentence: how much the windows hold, and what the solve will cost."""
+    cost = f"a gap of {100 * gap:.2g} % takes about {in_words(counts.seconds)} of one core"
+    sentence = f"{what_is_held(counts, n, K)}: {cost} and {counts.n_bytes / GIGABYTE:.1f} GB"
+    return f"{sentence}; {COSTS_LESS}" if counts.is_full else sentence
+
+
+def what_is_held(counts: LocalCounts, n: int, K: int) -> str:
+    """Return how much the windows hold, and what it means if that is nearly everything."""
     share = 100.0 * min(counts.entries / counts.full_entries, 1.0)
     held = f"windows hold {share:.{0 if share >= TENS else 1}f} % of {n:,} x {K:,} entries"
-    if counts.is_full:
-        held += ", so hardly anything can be left out at this epsilon"
-    cost = f"a gap of {100 * gap:.2g} % takes about {in_words(counts.seconds)} of one core"
-    sentence = f"{held}: {cost} and {counts.n_bytes / GIGABYTE:.1f} GB"
-    if counts.is_full and counts.seconds > LONG_SECONDS:
-        sentence += "; fewer outputs, a larger epsilon or a larger gap cost less"
-    return sentence
+    return f"{held}, so hardly anything can be left out at this epsilon" if counts.is_full else held
 
 
 def expected_steps(gap: float) -> float:
@@ -143,34 +149,49 @@ def expected_steps(gap: float) -> float:
     return USUAL_STEPS * (USUAL_GAP / max(gap, SMALLEST_GAP)) ** (1.0 / FALL)
 
 
-def _slots(nodes: Nodes, reach: float) -> float:
-    """Return about how many slots the windows of a reach have, from every few nodes."""
+def slots_within(nodes: Nodes, radius: NDArray[np.float64], among: NDArray[np.int64] | None = None) -> float:
+    """Return about how many slots the windows of all nodes have, or those of some nodes, from every few of them."""
     problem = nodes.problem
-    some = np.arange(0, nodes.n, max(1, nodes.n // SAMPLED_NODES))
-    radius = radius_for(nodes, reach)[some]
+    all_of_them = np.arange(nodes.n) if among is None else among
+    some = all_of_them[:: max(1, len(all_of_them) // SAMPLED_NODES)]
+    reach = radius[some]
     geometry = problem.geometry
     if geometry.kind is None:
         found = 0
         for _, block in distance_blocks(problem):
-            near = block[nodes.first[some]].reshape(len(some), -1, WIDTH).min(axis=2) <= radius[:, None]
+            near = block[nodes.first[some]].reshape(len(some), -1, WIDTH).min(axis=2) <= reach[:, None]
             found += int(near.sum())
     else:
         points = np.ascontiguousarray(geometry.record_points[nodes.first[some]])
         outputs = np.ascontiguousarray(geometry.output_points[problem.output_order])
-        found = int(near_groups(points, geometry.reach(radius), outputs, geometry.kind)[0][-1])
-    return found * nodes.n / len(some)
+        found = int(near_groups(points, geometry.reach(reach), outputs, geometry.kind)[0][-1])
+    return found * len(all_of_them) / max(len(some), 1)
 
 
 def table_reach_for(problem: LocalProblem, gap: float, options: LocalOptions) -> float:
     """Return how far the table's windows reach, in units of 1 / epsilon.
 
-    The background of each output falls like exp(-reach) and costs about the distance across all records, so the
-    logarithms of that, of the number of outputs and of the gap decide.
+    The background of each output falls like exp(-reach), so the logarithms of the number of outputs and of what the
+    background may hold decide.
     """
     if options.table_reach is not None:
         return options.table_reach
+    wanted = math.log(BACKGROUND_FACTOR * problem.n_outputs / background_for(problem, gap))
+    return min(max(wanted, REACHES[0]), REACHES[1])
+
+
+def background_for(problem: LocalProblem, gap: float) -> float:
+    """Return what a row's background may hold: it costs about the distance across all records."""
     points = problem.geometry.record_points
     across = problem.epsilon * float(np.abs(points - points.mean(axis=0)).max(axis=1).mean())
-    total = BACKGROUND_FACTOR * problem.n_outputs * max(across, 1.0) / USUAL_LOSS
-    wanted = math.log(total / (BACKGROUND_SHARE * max(gap, 1e-4)))
-    return min(max(wanted, REACHES[0]), REACHES[1])
+    return BACKGROUND_SHARE * max(gap, SMALLEST_GAP) * USUAL_LOSS / max(across, 1.0)
+
+
+def reach_beyond(problem: LocalProblem, gap: float, options: LocalOptions, background: float) -> float:
+    """Return how much farther the table's windows must reach where the background holds too much, or 0.
+
+    The usual reach is for rows that fall like exp(-epsilon d). With uneven priors those of unlikely records follow what
+    likely ones report, and more of them reaches the rim.
+    """
+    ratio = background / background_for(problem, gap)
+    return math.log(ratio) if options.table_reach is None and ratio > MOST_BACKGROUND else 0.0

@@ -50,19 +50,25 @@ WEIGHT_RATE, PRIMAL_WEIGHT = 0.6, 16.0  # gamma and omega of places
 FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT = 0.3, 2.0
 STEP_PRODUCT = 1.5  # of tau and sigma, in units of what is safe for any matrix: the rows' signs cancel a part
 FAR_STEP_PRODUCT = 0.9  # where neighbours are far apart little cancels: with 1.5 steps on 271 words ran away
+SAFE_PRODUCT = 0.9  # for any matrix
+RUN_AWAY = 1.5  # times the first length of an epoch: a step that contracts nothing is not longer than the first
 SAFETY = 0.99
 SMALLEST_LEVEL = 1e-3  # of a node's weight over the mean: steps do not grow beyond
 LARGEST_EXPONENT = 60.0  # epsilon d from which weights no longer fall: float32 ends
 
 
 class Iteration:
-    """The rows Z, the multipliers Y, their anchors, and where the iteration is; 8 entries per slot or edge."""
+    """The rows Z, the multipliers Y, their anchors, and where the iteration is; 8 entries per slot or edge.
 
-    def __init__(self, network: Network) -> None:
+    ``product`` is that of the step sizes; None is the usual one.
+    """
+
+    def __init__(self, network: Network, product: float | None = None) -> None:
         self.network = network
-        self.rate, self.omega, self.product = WEIGHT_RATE, PRIMAL_WEIGHT, STEP_PRODUCT
+        self.rate, self.omega, usual = WEIGHT_RATE, PRIMAL_WEIGHT, STEP_PRODUCT
         if are_far_apart(network.nodes):
-            self.rate, self.omega, self.product = FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT, FAR_STEP_PRODUCT
+            self.rate, self.omega, usual = FAR_WEIGHT_RATE, FAR_PRIMAL_WEIGHT, FAR_STEP_PRODUCT
+        self.product = usual if product is None else product
         far = np.minimum(network.costs.far, np.float32(LARGEST_EXPONENT))
         self.root = np.exp(np.float32(0.5 * self.rate) * far)
         self.Z = np.exp(-far)
@@ -109,7 +115,9 @@ class Iteration:
         self._since += 1
         if self._since == 1:
             self._first = self._last = residual
-        if self._is_restart_due(residual):
+        if self.product > SAFE_PRODUCT and residual > RUN_AWAY * self._first:
+            self._slow_down()
+        elif self._is_restart_due(residual):
             self.restart()
         self._last = residual
 
@@ -117,6 +125,14 @@ class Iteration:
         """Take T(x) as the new point and anchor."""
         self._step(0.0)
         self._since = 0
+
+    def _slow_down(self) -> None:
+        """Go back to the anchor, with steps that are safe: some weights of the records let longer ones run away."""
+        self.product = SAFE_PRODUCT
+        self._set_sizes()
+        for array, anchor in ((self.Y, self.Y0), (self.Z, self.Z0), (self.ahead, self.Z0)):
+            np.copyto(array, anchor)
+        self.take_multipliers()
 
     def begin_epoch(self) -> None:
         """Make the current point the anchor."""

@@ -13,19 +13,27 @@ import numpy as np
 from metricdp.errors import StoppedError
 from metricdp.mechanism.expected import expected_loss
 from metricdp.mechanism.mechanism import relative_gap
+from metricdp.metric.simd import WIDTH
 from metricdp.problem.loss_space import one_good_output
 from metricdp.problem.memory_model import held_bytes
 from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of, certified_bound, node_bounds
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
-from metricdp.solve.solvers.local.counts import REPAIR_SECONDS, table_reach_for
-from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small
+from metricdp.solve.solvers.local.counts import (
+    REPAIR_SECONDS,
+    TABLE_BYTES_PER_ENTRY,
+    reach_beyond,
+    slots_within,
+    table_reach_for,
+)
+from metricdp.solve.solvers.local.grow import GROWTH, radius_by_prices, take_over, too_small, without_holes
 from metricdp.solve.solvers.local.integers import one_output, whole_table
 from metricdp.solve.solvers.local.iterate import Iteration
 from metricdp.solve.solvers.local.network import network_of
 from metricdp.solve.solvers.local.options import LocalOptions
 from metricdp.solve.solvers.local.problem import nodes_within
 from metricdp.solve.solvers.local.repair import SHARED_ROW, Balance, Closed, Columns, put_together
+from metricdp.solve.solvers.local.room import bytes_to_grow, refusal
 from metricdp.solve.solvers.local.schedule import Schedule
 from metricdp.solve.solvers.local.windows import radius_for
 
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
 
 SWEEPS = 3  # of a completion for the bound
 STEPS_PER_CLOCK = 5
+SECONDS_PER_NOTE = 5.0  # between rows of the trace while no look is due
 MOST_GROWTHS = 8
 FIRST_MEASURED = 25  # steps, and after twice as many each time: whether windows are large enough
 GROWN_SHARE = 0.002  # of the nodes: fewer are not worth new windows
@@ -82,7 +91,10 @@ class _Run:
         self.schedule = Schedule(gap)
         self.growths = 0
         self.measured_at = FIRST_MEASURED  # steps
+        self._noted_at = time.perf_counter()
         self._columns: Columns | None = None
+        self._beyond = 0.0  # of the table's windows beyond the usual, in units of 1 / epsilon
+        self._is_refused = False  # whether windows wanted to grow and there was no memory
         self._repair_seconds = self._completion_seconds = 0.0
         self._iteration: Iteration | None = None
 
@@ -102,7 +114,7 @@ class _Run:
             if not self._has_time():
                 return Ended.STOPPED
             if self.schedule.is_hopeless:
-                return Ended.STALLED
+                return Ended.USED_UP if self._is_refused else Ended.STALLED
 
     def _begin(self) -> Iteration:
         """Make windows, and multipliers from prices."""
@@ -113,16 +125,15 @@ class _Run:
         self.stop.check()
         prices = kernel_prices(iteration)
         self.stop.check()
-        wider = radius_by_prices(iteration, prices)
+        wider = radius_by_prices(iteration, prices, self.gap)
         if (wider > radius).sum() > GROWN_SHARE * nodes.n:
-            iteration = Iteration(self._network(nodes, wider))
-            prices = kernel_prices(iteration)
+            wider = without_holes(nodes, wider)
+            if self._has_room(iteration.network, wider):
+                iteration = Iteration(self._network(nodes, wider))
+                prices = kernel_prices(iteration)
         self._iteration = iteration
         net = iteration.network
-        reach = table_reach_for(self.problem, self.gap, self.options)
-        slots = min(
-            net.windows.n_slots * (reach / self.options.reach_for(self.gap)) ** 2, nodes.n * net.windows.n_groups
-        )
+        slots = slots_within(net.nodes, self._table_radius(net.nodes))
         self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0)
         begin = time.perf_counter()
         complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=self._is_over)
@@ -134,8 +145,8 @@ class _Run:
             nodes=nodes.n,
             pairs=nodes.graph.n_pairs,
             edges=net.m,
-            entries=net.windows.n_slots * 8,
-            multipliers=net.edges.n * 8,
+            entries=net.windows.n_slots * WIDTH,
+            multipliers=net.edges.n * WIDTH,
             lower_bound=self.bound,
             bytes=held_bytes(),
         )
@@ -157,8 +168,16 @@ class _Run:
                 iteration = self._grown(iteration, iteration.mean_prices())
             if iteration.steps % STEPS_PER_CLOCK == 0 and not self._has_time():
                 break
+            self._note(iteration.steps, due)
         self.steps = iteration.steps
         return iteration
+
+    def _note(self, steps: int, due: int) -> None:
+        """Say that steps are taken, now and then: the first look may come late."""
+        now = time.perf_counter()
+        if now >= self._noted_at + SECONDS_PER_NOTE:
+            self._noted_at = now
+            self.trace.add(stage="steps", iteration=steps, due=due, lower_bound=self.bound)
 
     def _look(self, iteration: Iteration) -> Iteration:
         """Bound from below, repair, report; return the iteration to go on with, on larger windows if need be."""
@@ -199,17 +218,45 @@ class _Run:
         return bound_of(least, costs.base, costs.unit)
 
     def repair(self, iteration: Iteration) -> None:
-        """Make the rows private, and keep them if they are the best."""
+        """Make the rows private, once more where the background asks for larger windows of the table."""
+        background = self._repair_once(iteration)
+        more = reach_beyond(self.problem, self.gap, self.options, background)
+        if more > 0.0 and self._columns is not None:
+            nodes = self._columns.nodes
+            entries = WIDTH * slots_within(nodes, self._table_radius(nodes) + more / self.problem.epsilon)
+            if self._is_granted(TABLE_BYTES_PER_ENTRY * entries):
+                self._beyond, self._columns = self._beyond + more, None
+                self._repair_once(iteration)
+
+    def _repair_once(self, iteration: Iteration) -> float:
+        """Make the rows private, and keep them if they are the best; return what the background holds of a row."""
         if self._columns is None:
             nodes: Nodes = nodes_within(self.problem, SHARED_ROW)
-            radius = radius_for(nodes, table_reach_for(self.problem, self.gap, self.options))
-            self._columns = Columns.of(nodes, radius, is_over=self._is_over)
+            self._columns = Columns.of(nodes, self._table_radius(nodes), is_over=self._is_over)
         closed = self._closed(iteration, self._columns)
         table = whole_table(closed, self._columns)
-        loss = self._loss_of(table)
-        self.trace.add(stage="repair", kappa=closed.kappa, rounds=closed.rounds, loss=loss)
+        loss, background = self._loss_of(table), float(closed.background.sum())
+        self.trace.add(stage="repair", kappa=closed.kappa, rounds=closed.rounds, background=background, loss=loss)
         if loss < self.loss:
             self.table, self.loss = table, loss
+        return background
+
+    def _table_radius(self, nodes: Nodes) -> NDArray[np.float64]:
+        return radius_for(nodes, table_reach_for(self.problem, self.gap, self.options) + self._beyond)
+
+    def _has_room(self, network: Network, radius: NDArray[np.float64]) -> bool:
+        """Return whether there is memory for windows of these radii, and for the repair that follows."""
+        nodes = network.nodes
+        table = WIDTH * slots_within(nodes, self._table_radius(nodes))
+        return self._is_granted(bytes_to_grow(network, radius, table, has_table=self._columns is not None))
+
+    def _is_granted(self, more: float) -> bool:
+        if self.stop.has_room(more):
+            return True
+        if not self._is_refused:
+            self._is_refused = True
+            self.trace.add(stage="trouble", trouble=refusal(more, self.stop.room))
+        return False
 
     def _closed(self, iteration: Iteration, columns: Columns) -> Closed:
         """Return private columns near the rows of the steps."""
@@ -244,16 +291,18 @@ class _Run:
     def _grown(self, iteration: Iteration, prices: NDArray[np.float64]) -> Iteration:
         """Return the iteration on larger windows, if enough nodes need them."""
         net = iteration.network
-        small = too_small(iteration, prices)
+        small = too_small(iteration, prices, self.gap)
         if self.schedule.is_stuck:
             # steps no longer help: what is missing lies outside of the windows
             small = np.isfinite(net.costs.outside)
-        if self.growths >= MOST_GROWTHS or small.sum() <= GROWN_SHARE * net.nodes.n:
+        if self._is_refused or self.growths >= MOST_GROWTHS or small.sum() <= GROWN_SHARE * net.nodes.n:
+            return iteration
+        radius = without_holes(net.nodes, np.where(small, GROWTH * net.radius, net.radius))
+        if not self._has_room(net, radius):
             return iteration
         self.growths += 1
-        radius = np.where(small, GROWTH * net.radius, net.radius)
-        larger = Iteration(self._network(net.nodes, radius))
+        larger = Iteration(self._network(net.nodes, radius), iteration.product)
         take_over(iteration, larger)
         self._iteration = larger
-        self.trace.add(stage="grown", nodes=int(small.sum()), entries=larger.network.windows.n_slots * 8)
+        self.trace.add(stage="grown", nodes=int(small.sum()), entries=larger.network.windows.n_slots * WIDTH)
         return larger

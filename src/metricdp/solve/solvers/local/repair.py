@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 ROUNDING = 2.0**-22  # of ln(z_i / z_j), reserved for whole numbers
 # epsilon d below which records share a row: kappa epsilon d must stay above ROUNDING down to the last rung
 SHARED_ROW = 2e-3
+RAN_AWAY = 2.0**20  # of a row sum, which is at most K: entries are at most the largest of their column
 HEADROOM = 1.15  # of the background over what reaches the rim: normalising moves entries a little
 LARGEST_EXPONENT = 600.0
 # A kappa costs about itself times epsilon d of one step from neighbour to neighbour, or of 1 / epsilon if that is more:
@@ -303,6 +304,10 @@ class Balance:
         for first in (self.first_kappa, *KAPPAS):
             for number, kappa in enumerate(_rungs(first)):
                 sums = close(sums, kappa, is_new=number == 0)
+                if not (sums <= RAN_AWAY).all():
+                    raise CertificationError(
+                        "the rows could not be made private: the steps ran away; take another method"
+                    )
                 rounds += 1
                 if self.need(sums) <= kappa:
                     return sums, kappa, rounds

@@ -97,6 +97,9 @@ def nearest_outputs(nodes: Nodes) -> NDArray[np.float64]:
     """Return the distance from each node to its nearest output."""
     geometry, first = nodes.problem.geometry, nodes.first
     if geometry.kind is None:
+        own = nodes.problem.output_rows
+        if own is not None and np.isin(first, own).all():
+            return np.zeros(nodes.n)  # a record is at distance 0 from itself; many coordinates take long to compare
         nearest = np.full(nodes.n, np.inf)
         for _, block in distance_blocks(nodes.problem):
             np.minimum(nearest, block[first].min(axis=1), out=nearest)

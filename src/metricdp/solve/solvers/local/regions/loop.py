@@ -24,8 +24,8 @@ from metricdp.solve.contract import Ended, FoundTable
 from metricdp.solve.solvers.local.bounds import bound_of
 from metricdp.solve.solvers.local.close import GRAIN
 from metricdp.solve.solvers.local.costs import distance_base, distance_outside
-from metricdp.solve.solvers.local.counts import REPAIR_SECONDS
-from metricdp.solve.solvers.local.grow import GROWTH
+from metricdp.solve.solvers.local.counts import REPAIR_SECONDS, reach_beyond
+from metricdp.solve.solvers.local.grow import GROWTH, without_holes
 from metricdp.solve.solvers.local.integers import Scales, one_output
 from metricdp.solve.solvers.local.loop import GROWN_SHARE, LAST_REPAIR, MOST_GROWTHS
 from metricdp.solve.solvers.local.regions import work
@@ -34,7 +34,9 @@ from metricdp.solve.solvers.local.regions.assemble import assembled
 from metricdp.solve.solvers.local.regions.hold import InFiles
 from metricdp.solve.solvers.local.regions.kept import save_regions, saved_regions
 from metricdp.solve.solvers.local.regions.on_dask import OnDask
+from metricdp.solve.solvers.local.regions.sizes import bytes_grown, room_of_region, table_bytes
 from metricdp.solve.solvers.local.repair import Balance
+from metricdp.solve.solvers.local.room import refusal
 from metricdp.solve.solvers.local.schedule import NEXT_LOOK, Schedule
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def solve_regions(
 
     Regions are solved on workers, or one after the other in this process; the table is the same.
     """
-    run = _Run(plan, losses, stop, trace, checkpoint)
+    run = _Run(plan, losses, stop, trace, workers, checkpoint)
     ended = Ended.STOPPED
     try:
         with _held(plan.n_regions, stop, workers, trace) as held:
@@ -110,10 +112,17 @@ def _held(n_regions: int, stop: Stop, workers: Workers, trace: Trace) -> Iterato
 class _Run:
     """One run: the best table, the best bound, and when to look next."""
 
-    def __init__(
-        self, plan: Plan, losses: Losses, stop: Stop, trace: Trace, checkpoint: Checkpoint | None = None
+    def __init__(  # noqa: PLR0917
+        self,
+        plan: Plan,
+        losses: Losses,
+        stop: Stop,
+        trace: Trace,
+        workers: Workers,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.plan, self.losses, self.stop, self.trace, self.checkpoint = plan, losses, stop, trace, checkpoint
+        self.workers = workers
         self.problem, self.gap, self.options = plan.problem, plan.gap, plan.options
         self.table = one_output(losses.shape, one_good_output(losses, self.problem.prior))
         self.loss = expected_loss(self.table, losses, self.problem.prior)
@@ -121,6 +130,8 @@ class _Run:
         self.steps = 0
         self.schedule = Schedule(self.gap)
         self.growths = 0
+        self._sizes: list[tuple[int, int]] = []  # entries and multipliers of each region
+        self._is_refused = False  # whether windows wanted to grow and there was no memory
         self._has_tables = False
         self._repair_seconds = 0.0
 
@@ -144,7 +155,7 @@ class _Run:
             if self.stop.seconds_left < LAST_REPAIR * self._repair_seconds:
                 return Ended.STOPPED
             if self.schedule.is_hopeless:
-                return Ended.STALLED
+                return Ended.USED_UP if self._is_refused else Ended.STALLED
             self._grow(held, is_small)
 
     @property
@@ -177,8 +188,10 @@ class _Run:
         for part, answer in zip(self.plan.owned, answers, strict=True):
             wider[part] = np.maximum(wider[part], answer["radius"])
         if not self.steps and (wider > self.plan.radius).sum() > GROWN_SHARE * self.plan.nodes.n:
-            self.plan = self.plan.with_radius(wider)
-            answers = self._started(held, [None] * self.plan.n_regions)
+            wider = without_holes(self.plan.nodes, wider)
+            if self._has_room(wider):
+                self.plan = self.plan.with_radius(wider)
+                answers = self._started(held, [None] * self.plan.n_regions)
         entries = sum(answer["entries"] for answer in answers)
         nodes, wider_by = self.plan.nodes, self.plan.table_radius.mean() / max(self.plan.radius.mean(), TINY)
         neighbours = 2.0 * nodes.graph.n_pairs / nodes.n + 1.0
@@ -200,7 +213,22 @@ class _Run:
         def message(region: int) -> Any:
             return plan.step_part(region), saved[region]
 
-        return held.ask(work.start, message, self._accept.start, writes=STEPS)
+        answers = held.ask(work.start, message, self._accept.start, writes=STEPS)
+        self._sizes = [(answer["entries"], answer["multipliers"]) for answer in answers]
+        return answers
+
+    def _has_room(self, radius: NDArray[np.float64]) -> bool:
+        """Return whether there is memory for windows of these radii where regions are worked on."""
+        return self._is_granted(bytes_grown(self.plan, radius, self._sizes))
+
+    def _is_granted(self, needed: float) -> bool:
+        room = room_of_region(self.workers, self.stop.room)
+        if needed <= room:
+            return True
+        if not self._is_refused:
+            self._is_refused = True
+            self.trace.add(stage="trouble", trouble=refusal(needed, room))
+        return False
 
     def _advance(self, held: Held, due: int) -> NDArray[np.bool_]:
         """Step, and bound from below; return which nodes' windows are too small."""
@@ -228,8 +256,18 @@ class _Run:
         return is_small
 
     def _repair(self, held: Held) -> None:
-        """Make the rows private, and keep them if they are the best."""
+        """Make the rows private, once more where the background asks for larger windows of the table."""
         begin = time.perf_counter()
+        more = reach_beyond(self.problem, self.gap, self.options, self._repair_once(held))
+        if more > 0.0:
+            wider = self.plan.reaching(self.plan.beyond + more)
+            if self._is_granted(table_bytes(wider)):
+                self.plan, self._has_tables = wider, False
+                self._repair_once(held)
+        self._repair_seconds = time.perf_counter() - begin
+
+    def _repair_once(self, held: Held) -> float:
+        """Make the rows private, and keep them if they are the best; return what the background holds of a row."""
         nodes = self.plan.table_nodes
         if not self._has_tables:
             held.ask(work.open_table, self.plan.table_part, self._accept.anything, writes=TABLE)
@@ -255,10 +293,10 @@ class _Run:
         scales = Scales.of(sums, round(background / GRAIN))
         table = self._table(held, scales, members)
         loss = expected_loss(table, self.losses, self.problem.prior)
-        self.trace.add(stage="repair", kappa=kappa, rounds=rounds, loss=loss)
+        self.trace.add(stage="repair", kappa=kappa, rounds=rounds, background=background, loss=loss)
         if loss < self.loss:
             self.table, self.loss = table, loss
-        self._repair_seconds = time.perf_counter() - begin
+        return background
 
     def _table(self, held: Held, scales: Scales, members: list[NDArray[np.int64]]) -> SparseTable:
         def message(region: int) -> NDArray[np.float64]:
@@ -287,10 +325,13 @@ class _Run:
         if self.schedule.is_stuck:
             # steps no longer help: what is missing lies outside of the windows
             is_small = np.ones_like(is_small)
-        if self.growths >= MOST_GROWTHS or is_small.sum() <= GROWN_SHARE * len(is_small):
+        if self._is_refused or self.growths >= MOST_GROWTHS or is_small.sum() <= GROWN_SHARE * len(is_small):
+            return
+        radius = without_holes(self.plan.nodes, np.where(is_small, GROWTH, 1.0) * self.plan.radius)
+        if not self._has_room(radius):
             return
         self.growths += 1
-        self.plan = self.plan.with_radius(np.where(is_small, GROWTH, 1.0) * self.plan.radius)
+        self.plan = self.plan.with_radius(radius)
         self._started(held, [None] * self.plan.n_regions)
         held.ask(work.open_table, self.plan.table_part, self._accept.anything, writes=TABLE)
         self.trace.add(stage="grown", nodes=int(is_small.sum()))

@@ -32,6 +32,8 @@ class StepPart:
         The nodes, as positions in ``who``, whose prices it sets: those nearest to one of its outputs.
     stretch
         Detours that may replace a pair.
+    gap
+        That is wanted.
     """
 
     nodes: Nodes
@@ -41,6 +43,7 @@ class StepPart:
     core: range
     owned: NDArray[np.int64]
     stretch: float
+    gap: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,13 +40,14 @@ def can_be_divided(problem: LocalProblem) -> bool:
 class Plan:
     """Regions of a problem; the parts are made when they are asked for."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         problem: LocalProblem,
         gap: float,
         options: LocalOptions,
         n_regions: int,
         radius: NDArray[np.float64] | None = None,
+        beyond: float = 0.0,
     ) -> None:
         if not can_be_divided(problem):
             raise ValueError("only losses that are distances between points can be divided into regions")
@@ -56,10 +57,17 @@ class Plan:
         self.cuts = np.linspace(0, self.n_groups, min(n_regions, self.n_groups) + 1).round().astype(np.int64)
         self._points = np.ascontiguousarray(problem.geometry.output_points[order])
         self._given_radius = radius
+        self.beyond = beyond  # of the table's windows beyond the usual, in units of 1 / epsilon
 
     def with_radius(self, radius: NDArray[np.float64]) -> Plan:
         """Return the same regions with larger windows."""
-        other = Plan(self.problem, self.gap, self.options, self.n_regions, radius)
+        other = Plan(self.problem, self.gap, self.options, self.n_regions, radius, self.beyond)
+        other.nodes, other.table_nodes = self.nodes, self.table_nodes
+        return other
+
+    def reaching(self, beyond: float) -> Plan:
+        """Return the same regions with a table whose windows reach so much farther than usual."""
+        other = Plan(self.problem, self.gap, self.options, self.n_regions, self.radius, beyond)
         other.nodes, other.table_nodes = self.nodes, self.table_nodes
         return other
 
@@ -98,7 +106,7 @@ class Plan:
     @cached_property
     def table_radius(self) -> NDArray[np.float64]:
         """Of the windows of the table."""
-        return radius_for(self.table_nodes, table_reach_for(self.problem, self.gap, self.options))
+        return radius_for(self.table_nodes, table_reach_for(self.problem, self.gap, self.options) + self.beyond)
 
     @cached_property
     def _nearest(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
@@ -188,6 +196,7 @@ class Plan:
             core=range(int(first), int(last)),
             owned=np.flatnonzero(owner[who] == region),
             stretch=self.options.stretch_for(self.gap),
+            gap=self.gap,
         )
 
     def table_part(self, region: int) -> TablePart:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from metricdp.solve.solvers.local.counts import BYTES_PER_PAIR, OTHER_BYTES
+from metricdp.metric.simd import WIDTH
+from metricdp.solve.solvers.local.counts import BYTES_PER_PAIR, OTHER_BYTES, slots_within
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from metricdp.solve.executor import Workers
     from metricdp.solve.solvers.local.counts import LocalCounts
     from metricdp.solve.solvers.local.problem import LocalProblem
@@ -33,6 +37,33 @@ def region_bytes(plan: Plan, counts: LocalCounts) -> float:
     return max(steps, table)
 
 
+def bytes_grown(plan: Plan, radius: NDArray[np.float64], sizes: list[tuple[int, int]]) -> float:
+    """Return about what the largest region takes with windows of larger radii.
+
+    ``sizes`` are the entries and multipliers of each region with the plan's own radii.
+    """
+    most = 0.0
+    for owned, (entries, multipliers) in zip(plan.owned, sizes, strict=True):
+        now, then = (slots_within(plan.nodes, some, owned) for some in (plan.radius, radius))
+        taken = BYTES_PER_ENTRY * entries + BYTES_PER_MULTIPLIER * multipliers
+        most = max(most, taken * then / max(now, 1.0))
+    return most
+
+
+def table_bytes(plan: Plan) -> float:
+    """Return about what the largest region takes while its columns are closed."""
+    entries = WIDTH * slots_within(plan.table_nodes, plan.table_radius)
+    return BYTES_PER_TABLE_ENTRY * entries * UNEVEN / plan.n_regions
+
+
+def room_of_region(workers: Workers, room: float) -> float:
+    """Return the bytes that one region may take, where ``room`` are those that this process may still take."""
+    limit = _worker_room(workers)
+    if limit is not None:
+        return limit
+    return room if workers.is_own else room / n_workers(workers)
+
+
 def own_bytes(problem: LocalProblem, counts: LocalCounts) -> float:
     """Return about what this process takes besides the regions: pairs and the table."""
     return OTHER_BYTES + BYTES_PER_PAIR * problem.graph.n_pairs + BYTES_PER_STORED * counts.table_entries
@@ -50,9 +81,7 @@ def regions_for(plan: Plan, counts: LocalCounts, workers: Workers, room: float) 
     if workers.is_own and counts.n_bytes <= room:
         return 1
     fewest = 2 if workers.is_own else min(REGIONS_PER_WORKER * at_once, problem.n_records // FEWEST_RECORDS)
-    limit = _worker_room(workers)
-    if limit is None:
-        limit = (room - own_bytes(problem, counts)) / at_once
+    limit = room_of_region(workers, room - own_bytes(problem, counts))
     n_regions = max(fewest, 1)
     while True:
         if region_bytes(plan.with_regions(n_regions), counts) <= limit:

@@ -48,15 +48,18 @@ class Steps:
     Y: NDArray[np.float32]
     theta: NDArray[np.float32]
     steps: int
+    product: float
 
     @classmethod
     def of(cls, part: StepPart, iteration: Iteration) -> Steps:
         """Return what must be kept of an iteration."""
-        return cls(part, iteration.network, iteration.Z, iteration.Y, iteration.theta, iteration.steps)
+        return cls(
+            part, iteration.network, iteration.Z, iteration.Y, iteration.theta, iteration.steps, iteration.product
+        )
 
     def resumed(self) -> Iteration:
         """Return an iteration that goes on from here; a new epoch begins."""
-        iteration = Iteration(self.network)
+        iteration = Iteration(self.network, self.product)
         iteration.Z[:], iteration.Y[:], iteration.theta[:], iteration.ahead[:] = self.Z, self.Y, self.theta, self.Z
         iteration.steps = self.steps
         iteration.take_multipliers()
@@ -77,7 +80,7 @@ def start(message: tuple[StepPart, dict[str, Any] | None], is_over: IsOver) -> t
     network = network_of(part.nodes, part.radius, part.stretch, is_over=is_over, nearest=part.nearest)
     iteration = Iteration(network)
     prices = kernel_prices(iteration)
-    wider = radius_by_prices(iteration, prices, may_fill=False)[part.owned]
+    wider = radius_by_prices(iteration, prices, part.gap, may_fill=False)[part.owned]
     complete(network, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=is_over)
     counts = {"entries": network.windows.n_slots * WIDTH, "multipliers": network.edges.n * WIDTH}
     state = Steps.of(part, iteration)
@@ -105,7 +108,7 @@ def advance(state: Steps, message: tuple[int, float], is_over: IsOver) -> tuple[
             break
     means = iteration.mean_prices()
     least = node_bounds(iteration.network, iteration.Y, is_large=iteration.is_large)
-    small = too_small(iteration, means)
+    small = too_small(iteration, means, state.part.gap)
     owned = state.part.owned
     answer = {"prices": (0.5 * (least + means))[owned], "is_small": small[owned], "steps": iteration.steps}
     return Steps.of(state.part, iteration), answer

@@ -1,0 +1,115 @@
+"""What a promise means for a region: `mdp.plan` and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+
+import numpy as np
+import pytest
+
+import metricdp as mdp
+from metricdp.cli import main
+from metricdp.evaluate.plan_region import usual_spacing, with_spacing
+
+BOX = 41.887, 12.475, 41.896, 12.487
+
+
+@pytest.fixture(scope="module")
+def box():
+    return mdp.data.region(*BOX, spacing=0.15)
+
+
+def said(monkeypatch, capsys, command, code=0):
+    monkeypatch.setattr("sys.argv", ["metricdp", *shlex.split(command)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code or 0) == code
+    return capsys.readouterr()
+
+
+def test_the_plan_has_the_budget_of_the_words(box):
+    found = mdp.plan(box, within="200m", factor=2, reports="3/day")
+    assert found.epsilon == mdp.epsilon_for("200m", 2, reports=3)
+    assert found.region is box
+    assert found.n_outputs == box.inner.size
+    assert found.n_entries == box.shape[0] * box.shape[1] * box.inner.size
+    text = str(found)
+    assert "3 reports of a day" in text
+    assert "any two points of the region" in text
+    assert "rough" in text
+
+
+def test_distances_contain_what_is_reached(box):
+    found = mdp.plan(box, within="200m", factor=2)
+    result = mdp.solve_plane(mdp.PlaneProblem(box, epsilon=found.epsilon), max_steps=800, bound=False)
+    assert found.distance_at_least == pytest.approx(0.0, abs=1e-9)  # the centres are outputs
+    assert 0.9 * found.distance_at_most < result.loss < 1.05 * found.distance_at_most
+
+
+def test_memory_is_that_of_a_solve_within_a_factor(box):
+    """A table of 55 x 55 nodes and 300 outputs took 0.6 GB."""
+    rome = mdp.data.region(41.88, 12.462, 41.907, 12.4983, spacing=0.4 / 7)
+    outputs = rome.records.coordinates[rome.inner[:300]]
+    found = mdp.plan(rome, within="100m", factor=math.exp(0.7), outputs=outputs)
+    assert found.epsilon == pytest.approx(7.0)
+    assert not found.are_cells
+    assert 0.4e9 < found.n_bytes < 0.9e9
+
+
+def test_a_lattice_is_coarser_where_the_usual_one_does_not_fit(box):
+    assert usual_spacing(box, 4.0) == pytest.approx(0.25 / 4.0)
+    large = mdp.data.region(41.80, 12.40, 41.90, 12.55, spacing=0.1)
+    assert 0.25 / 4.0 < usual_spacing(large, 4.0) <= 0.5 / 4.0
+    finer = with_spacing(box, 0.05)
+    assert (finer.outer_low, finer.outer_high) == (box.outer_low, box.outer_high)
+    assert finer.cells > box.cells
+
+
+def test_what_does_not_fit_says_what_to_do():
+    found = mdp.plan(mdp.data.region(41.0, 12.0, 42.0, 13.0, spacing=0.1), within="200m", factor=4)
+    assert not found.is_feasible
+    assert "planar Laplace" in str(found)
+    assert "not possible" in str(found)
+    assert found.distance_at_most is None
+
+
+@pytest.mark.parametrize("more", [{"eta": 1.0}, {"metric": "euclidean"}, {"outputs": 5}])
+def test_what_means_nothing_for_a_region_is_refused(box, more):
+    with pytest.raises(mdp.InputError, match="a region has neither eta"):
+        mdp.plan(box, within="200m", factor=2, **more)
+
+
+def test_the_command_names_the_next_one_and_it_runs(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    source = "region:" + ",".join(map(str, BOX))
+    printed = said(monkeypatch, capsys, f"plan {source} --within 400m --factor 2").out
+    command = printed.splitlines()[-1].removeprefix("Next: metricdp ")
+    found = json.loads(said(monkeypatch, capsys, f"plan {source} --within 400m --factor 2 --json").out)
+    assert found["command"] == f"metricdp {command}"
+    made = json.loads(said(monkeypatch, capsys, command.replace("FILE", "made") + " --time-limit 5 --json").out)
+    assert made["cells"] == found["cells"]
+    assert made["epsilon"] == found["epsilon"]
+
+
+def test_the_command_takes_outputs_and_refuses_what_is_for_records(monkeypatch, capsys, tmp_path):
+    source = "region:" + ",".join(map(str, BOX))
+    places = tmp_path / "places.csv"
+    places.write_text("lat,lon\n41.89,12.48\n41.891,12.481\n", encoding="utf-8")
+    found = json.loads(
+        said(monkeypatch, capsys, f"plan {source} --within 200m --factor 4 --outputs {places} --json").out
+    )
+    assert found["outputs"] == 2
+    assert np.isclose(found["spacing"] * found["epsilon"], 0.25, rtol=0.2)
+    words = said(monkeypatch, capsys, f"plan {source} --within 200m --factor 4 --eta 1", code=2).err
+    assert "--eta is not for regions" in words
+    words = said(monkeypatch, capsys, "plan road:gothenburg --records 50 --within 200m --factor 4 --spacing 1", code=2)
+    assert "--spacing is for regions" in words.err
+
+
+def test_places_are_told_of_regions(monkeypatch, capsys):
+    told = said(monkeypatch, capsys, "plan road:gothenburg --records 50 --within 200m --factor 4").out
+    assert "plan a region" in told
+    told = said(monkeypatch, capsys, "plan grid:5x5 --within 1 --factor 4").out
+    assert "plan a region" not in told
