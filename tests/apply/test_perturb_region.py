@@ -97,6 +97,24 @@ def test_outputs_and_prior_are_files_of_places(command, points, tmp_path):
     assert json.loads(out)["outputs"] == 50
 
 
+def test_a_polygon_and_named_outputs_on_the_command_line(command, points, tmp_path):
+    ring = [[12.46, 41.88], [12.484, 41.88], [12.46, 41.898], [12.46, 41.88]]
+    polygon, stops, made = tmp_path / "area.geojson", tmp_path / "stops.csv", tmp_path / "made.mdp"
+    polygon.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    stops.write_text("id,lat,lon\n00184,41.885,12.465\n00185,41.884,12.475\n")
+    words = ("--epsilon", 1, "--spacing", 0.3, "--outputs", stops, "-o", made, "--json")
+    code, _, err = command("solve", f"region:{polygon}", *words)
+    assert code == 0, err
+    mechanism = mdp.load_plane(made)
+    assert (mechanism.region.low, mechanism.region.high) == ((41.88, 12.46), (41.898, 12.484))
+    assert mechanism.outputs.names == ("00184", "00185")
+    reports = tmp_path / "reports.csv"
+    code, _, err = command("perturb", made, "--input", points, "--output", reports)
+    assert code == 0, err
+    with reports.open() as lines:
+        assert {row["report"] for row in csv.DictReader(lines)} == {"00184", "00185"}
+
+
 def test_geojson_goes_in_and_out(file, tmp_path):
     source, target = tmp_path / "in.geojson", tmp_path / "out.geojson"
     features = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 
@@ -189,6 +190,47 @@ def test_it_is_small():
         assert 0 < (CLIENT / "dist" / name).stat().st_size < MOST_BYTES
 
 
+def test_names_of_outputs_are_read_and_other_weights_refused(node, tmp_path):
+    own = Outputs(PLACES, None, ("00184", "00185", "Piazza \u2116 1", "x"))
+    table = decaying(ROME, PLACES, 0.45)
+    PlaneMechanism(table, ROME, own, 1.0).save(tmp_path / "named.mdp")
+    metadata, tensors = unpacked((tmp_path / "named.mdp").read_bytes())
+    for number, names in enumerate(([], ["a", "b", "c", "c"], ["a", "b", "c", 4], {"a": 1}, ["a", "b", "c", ""])):
+        (tmp_path / f"wrong{number}.mdp").write_bytes(packed(metadata | {"output_names": json.dumps(names)}, tensors))
+    corners = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.4, weights="triangles")
+    even = np.full((corners.n_nodes, 4), 2**61, dtype=np.uint64)
+    PlaneMechanism(even, corners, own, 1.0).save(tmp_path / "triangles.mdp")
+    found = json.loads(node("tests/plane.js", tmp_path))
+    assert found.pop("named.mdp")["accepted"]
+    assert "unknown weights" in found["triangles.mdp"]["error"]
+    assert len(found) == 6
+    assert not any(one["accepted"] for one in found.values())
+    for name in found:
+        if name.startswith("wrong"):
+            assert "names of its outputs" in found[name]["error"]
+            with pytest.raises(mdp.FileFormatError, match="damaged"):
+                mdp.load_plane(tmp_path / name)
+
+
+def test_the_test_vectors_are_read(node, tmp_path):
+    folder = CLIENT.parents[1] / "tests" / "mechanism" / "vectors" / "regions"
+    expected = {}
+    for number, case in enumerate(json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))):
+        (tmp_path / f"{number}.mdp").write_bytes(base64.b64decode(case["base64"]))
+        expected[f"{number}.mdp"] = case["accept"] and case["file"] != "triangles.mdp"  # which this module refuses
+    found = json.loads(node("tests/plane.js", tmp_path))
+    assert {name: one["accepted"] for name, one in found.items()} == expected
+    assert sum(expected.values()) == 6
+    draws = json.loads((folder / "draws.json").read_text(encoding="utf-8"))
+    for name in ("rome.mdp", "south.mdp", "square.mdp"):
+        own = [draw for draw in draws if draw["file"] == name]
+        lines = "\n".join(
+            " ".join([*(repr(float.fromhex(v)) for v in draw["point"]), *draw["numbers"]]) for draw in own
+        )
+        theirs = json.loads(node("tests/plane.js", folder / name, "outputs", text=lines))
+        assert theirs == [draw["output"] for draw in own]
+
+
 def test_the_same_numbers_give_the_same_outputs(node, tmp_path):
     """At random points, at corners, on borders between cells, and outside; numbers at the edges of the weights too."""
     rng = np.random.default_rng(3)
@@ -200,7 +242,7 @@ def test_the_same_numbers_give_the_same_outputs(node, tmp_path):
         outside = low + rng.uniform(-0.05, 1.05, size=(40, 2)) * (high - low)
         points = np.concatenate((points, borders, outside, [low, high]))
         numbers = rng.integers(0, 2**63, size=(len(points), 3), dtype=np.uint64)
-        _, weights = region.places_of(region.steps_of(points))
+        _, weights = region.lattice.places(region.steps_of(points), region.cells)
         edges = np.stack((weights[..., 0], weights[..., 0] + weights[..., 1]), axis=-1)  # up to 2^63
         for i in range(0, len(points), 2):
             for way in range(2):

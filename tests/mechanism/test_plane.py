@@ -6,6 +6,8 @@ import copy
 import json
 import math
 import pickle
+import sys
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +19,8 @@ import metricdp as mdp
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.container import metadata_hash
 from metricdp.mechanism.plane import PlaneMechanism
-from metricdp.mechanism.plane_certify import check_plane, exact_weights
+from metricdp.mechanism.plane_certify import check_plane, exact_weights, is_nearly_flat
+from metricdp.mechanism.plane_inequalities import check_region
 from metricdp.problem.outputs import Outputs
 
 TOTAL = 1 << 63
@@ -151,6 +154,36 @@ def test_a_zero_beside_a_positive_weight_and_a_wrong_sum_are_rejected():
     assert math.isinf(check.tightest_epsilon)
 
 
+@pytest.mark.parametrize("weights", ["bspline2", "triangles"])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-170, 1e-20, 1e-15])
+def test_flat_tables_need_no_whole_numbers_however_small_epsilon_is(weights, epsilon):
+    region = mdp.data.region(0.0, 0.0, 9.0, 9.0, spacing=1.0, kind="vectors", weights=weights)
+    table = np.full((region.n_nodes, 8), TOTAL // 8, dtype=np.uint64)
+    check = check_region(table, region, epsilon)
+    assert check.certified
+    assert check.n_decided_exactly == 0
+    # one unit, where that is too much or not
+    table[40, 3] += np.uint64(1)
+    table[40, 4] -= np.uint64(1)
+    check = check_region(table, region, epsilon)
+    assert check.certified == (epsilon == 1e-15)
+    assert check.n_decided_exactly < 200
+
+
+def test_hardly_different_values_are_cleared_only_where_fractions_agree():
+    rng, seen = np.random.default_rng(6), set()
+    weights = exact_weights(1e-10, (Fraction(1), Fraction(1)))
+    for _ in range(200):
+        table = (
+            np.full((9, 2), TOTAL // 2) + rng.integers(0, 10 ** int(rng.integers(1, 12)), (9, 1)) * [1, -1]
+        ).astype(np.uint64)
+        flat = bool(is_nearly_flat(table[None, :, 0], weights)[0])
+        seen.add(flat)
+        if flat:
+            assert is_private(table, (1, 1), 1e-10, (Fraction(1), Fraction(1)))
+    assert seen == {True, False}
+
+
 def test_an_output_that_is_never_reported_is_private():
     table = np.zeros((16, 2), dtype=np.uint64)
     table[:, 0] = TOTAL
@@ -205,6 +238,50 @@ def test_what_is_no_number_is_outside(mechanism):
     assert mechanism.draw_points(odd).shape == (3,)
     with pytest.raises(InputError, match="finite"):
         mechanism.perturb(odd)
+
+
+def test_infinite_vectors_are_beyond_any_margin():
+    square = mdp.data.region(0.0, 0.0, 1.0, 1.0, spacing=1.0, kind="vectors")
+    odd = np.array([[np.inf, 0.5], [0.5, -np.inf], [np.nan, 0.5], [1e300, 0.5]])
+    assert square.is_beyond(odd).tolist() == [True, True, True, False]
+    assert square.is_outside(odd).all()
+
+
+def work_of(action):
+    """How many functions an action calls, in Python and in C, and what it says when it refuses."""
+    calls, message = Counter(), ""
+
+    def count(frame, event, argument):
+        name = getattr(argument, "__qualname__", "") if event.startswith("c_") else frame.f_code.co_qualname
+        calls[event, name] += 1
+
+    sys.setprofile(count)
+    try:
+        action()
+    except InputError as error:
+        message = str(error)
+    finally:
+        sys.setprofile(None)
+    return calls, message
+
+
+def test_work_and_messages_do_not_depend_on_where_points_are(mechanism):
+    inside, edge, near, far = ([[41.89, 12.47]], [[41.88, 12.46]], [[41.8981, 12.47]], [[-60.0, 170.0]])
+    mechanism.perturb(inside)  # what is made once is made
+    work, _ = work_of(lambda: mechanism.draw_points(np.array(inside)))
+    for other in (edge, near, far):
+        assert work_of(lambda other=other: mechanism.draw_points(np.array(other)))[0] == work
+    work, said = work_of(lambda: mechanism.perturb(near))
+    assert "outside the region" in said
+    assert work_of(lambda: mechanism.perturb(far)) == (work, said)
+    work, said = work_of(lambda: mechanism.perturb(inside, outside="border"))
+    assert said == ""
+    for other in (edge, near):
+        assert work_of(lambda other=other: mechanism.perturb(other, outside="border")) == (work, said)
+    # a refused point has been drawn for, as any other
+    refused, accepted = work_of(lambda: mechanism.perturb(far))[0], work_of(lambda: mechanism.perturb(inside))[0]
+    assert refused["call", "PlaneMechanism.draw_points"] == accepted["call", "PlaneMechanism.draw_points"] == 1
+    assert refused["call", "system_bits"] == accepted["call", "system_bits"] == 3
 
 
 def test_moving_to_the_border_keeps_the_promise(mechanism):
@@ -293,6 +370,21 @@ def test_nodes_as_outputs_are_kept_as_rows(tmp_path):
     assert np.array_equal(again.outputs.rows, square.inner)
     assert (again.optimality, again.solver) == (made.optimality, "by hand")
     assert "Claimed by the file" in str(again.certificate)
+
+
+def test_names_of_outputs_are_kept(mechanism, tmp_path):
+    names = ("00184", "00185", "Piazza \u2116 1", '"x",')
+    path = tmp_path / "named.mdp"
+    outputs = Outputs(PLACES, None, names)
+    PlaneMechanism(mechanism.table, ROME, outputs, 1.0).save(path)
+    again = mdp.load_plane(path)
+    assert again.outputs.names == names
+    assert again.outputs.ids(again.records) == names
+    assert copy.deepcopy(again).outputs.names == names
+    for wrong in (["a", "b"], ["a", "b", "c", "c"], ["a", "b", "c", 4], {"a": 1}, "abcd", ["", "b", "c", "d"]):
+        edited(path, lambda metadata, wrong=wrong: metadata.update(output_names=json.dumps(wrong)))
+        with pytest.raises(FileFormatError, match="damaged"):
+            mdp.load_plane(path)
 
 
 def edited(path, change):

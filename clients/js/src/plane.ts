@@ -4,6 +4,7 @@ import { type Parts, readParts } from "./container.js";
 import { type Kind, checkBounds, checkPoints, floats, hexFloat, integers } from "./contents.js";
 import { CertificationError, FileFormatError, InputError, MetricDPError, need, short } from "./errors.js";
 import { type Layout, type Shapes, checkNames } from "./layout.js";
+import { parseJson } from "./json.js";
 import { systemNumbers } from "./random.js";
 import { Region, holds } from "./region.js";
 import { type Requirement, unmet } from "./requirement.js";
@@ -38,7 +39,7 @@ export interface PlaneCertificate {
 /** A report: all of it may be published. */
 export interface PlaneReport {
   readonly output: number;
-  /** The node that the output is, such as "r3c7", or "output 7" for other points. */
+  /** The output's own name, or the node that it is, such as "r3c7", or "output 7" for other points. */
   readonly id: string;
   readonly coordinates: readonly number[];
 }
@@ -72,7 +73,7 @@ function layoutOf(metadata: Map<string, string>): Layout {
   if (format !== "metricdp-3") {
     throw new FileFormatError(`not the mechanism of a region: its format is ${short(JSON.stringify(format))}`);
   }
-  checkNames([...metadata.keys()], METADATA.split(" "), ["loss", "lower_bound"]);
+  checkNames([...metadata.keys()], METADATA.split(" "), ["loss", "lower_bound", "output_names"]);
   need(metadata.get("domain") === "plane" && metadata.get("weights") === "bspline2", "or of a later version: unknown weights");
   return { required: ["table", "outputs"], optional: [], kinds: "table:U64/2 outputs:I32/1,F64/2", fits };
 }
@@ -90,6 +91,7 @@ export class PlaneMechanism {
   private readonly epsilon: number;
   private readonly outputRows: Int32Array | null;
   private readonly outputPoints: Float64Array;
+  private readonly outputNames: readonly string[] | null;
 
   /** @internal */
   constructor(parts: Parts) {
@@ -105,6 +107,7 @@ export class PlaneMechanism {
     this.outputRows = tensors.get("outputs")!.shape.length === 1 ? integers(parts, "outputs") : null;
     this.outputPoints = this.outputRows ? this.nodesAt(this.outputRows, rows * columns) : floats(parts, "outputs");
     checkPoints(this.outputPoints, 2, kind);
+    this.outputNames = namesOf(metadata.get("output_names"), this.outputPoints.length / 2);
     this.table = new DenseTable(parts);
     this.certificate = this.certified(metadata.get("metadata_sha256")!);
   }
@@ -165,7 +168,7 @@ export class PlaneMechanism {
   private report(output: number): PlaneReport {
     const columns = this.region.nodes[1];
     const row = this.outputRows?.[output] ?? 0;
-    const id = this.outputRows ? `r${Math.floor(row / columns)}c${row % columns}` : `output ${output}`;
+    const id = this.outputNames?.[output] ?? (this.outputRows ? `r${Math.floor(row / columns)}c${row % columns}` : `output ${output}`);
     return { output, id, coordinates: this.outputAt(output) };
   }
 
@@ -250,10 +253,19 @@ export class PlaneMechanism {
     const unit = region.kind === "places" ? "km" : "unit of distance";
     return (
       `Any report is at most exp(${epsilon} d) times more likely from one than from the other of any two points of the ` +
-      `region at distance d (${region.metric}, d in ${unit}), after coordinates are rounded by at most ` +
+      `region, or of its margin if they are moved to the border, at distance d (${region.metric}, d in ${unit}), after coordinates are rounded by at most ` +
       `${region.rounding.toPrecision(2)} ${unit}.`
     );
   }
+}
+
+/** Return the outputs' own names, each once, or null where there are none. */
+function namesOf(text: string | undefined, n: number): readonly string[] | null {
+  if (text === undefined) return null;
+  const found = parseJson(text);
+  const isName = (one: unknown): boolean => typeof one === "string" && one.length > 0 && one.length <= 1000;
+  need(Array.isArray(found) && found.length === n && found.every(isName) && new Set(found).size === n, "names of its outputs");
+  return found as readonly string[];
 }
 
 /** Return twice a coefficient and twice that of the derivative, from the two or three nodes that take part. */

@@ -7,11 +7,12 @@ from typing import Any
 
 import typer
 
+from metricdp.apply.files import is_geojson
 from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
 from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
 from metricdp.cli.checks import warn_of_people
-from metricdp.data import read_records, region
+from metricdp.data import Records, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
 from metricdp.data.region import Region
 from metricdp.data.writing import stream_number, write_whole
@@ -35,16 +36,21 @@ def refuse_options(given: dict[str, Any], defaults: dict[str, Any]) -> None:
         raise InputError(f"--{name.replace('_', '-')} is not for regions: leave it out")
 
 
-def region_of(source: str, *, spacing: float | None, epsilon: float, margin: float | None = None) -> Region:
-    """Return the region that ``region:SOUTH,WEST,NORTH,EAST`` names, with its lattice."""
+def region_of(
+    source: str, *, spacing: float | None, epsilon: float, margin: float | None = None
+) -> tuple[Region, Records | None]:
+    """Return the region of ``region:SOUTH,WEST,NORTH,EAST`` or ``region:FILE.geojson``, and where in it people are."""
+    text, options = source.partition(":")[2], {"spacing": spacing, "epsilon": epsilon, "margin": margin}
+    if is_geojson(text):
+        return region_of_polygon(text, **options)
     try:
-        south, west, north, east = (float(number) for number in source.partition(":")[2].split(","))
+        south, west, north, east = (float(number) for number in text.split(","))
     except ValueError:
         raise InputError(
             f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
-            "region:41.88,12.46,41.90,12.49"
+            "region:41.88,12.46,41.90,12.49, or region:FILE.geojson with polygons"
         ) from None
-    return region(south, west, north, east, spacing=spacing, margin=margin, epsilon=epsilon)
+    return region(south, west, north, east, spacing=spacing, epsilon=epsilon, margin=margin), None
 
 
 def plan_of_region(
@@ -60,7 +66,7 @@ def plan_of_region(
     """Print what a promise means for ``region:SOUTH,WEST,NORTH,EAST``, and the command that comes next."""
     epsilon = epsilon_for(within, factor, reports=reports)
     named = None if outputs is None else read_records(file_named("--outputs", outputs)).coordinates
-    box = region_of(source, spacing=spacing, epsilon=epsilon)
+    box, _ = region_of(source, spacing=spacing, epsilon=epsilon)
     if spacing is None:
         side = usual_spacing(box, epsilon, n_outputs=None if named is None else len(named))
         spacing = float(f"{side:.4g}")
@@ -98,12 +104,12 @@ def solve_region(
 
     Exits with 1 if the gap to the bound of the lattice was not reached, as for records.
     """
-    places = None if prior in (None, "uniform") else read_records(file_named("--prior", str(prior), "uniform"))
+    box, places = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
+    if prior not in (None, "uniform"):
+        places = read_records(file_named("--prior", str(prior), "uniform"))
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
-    reported = None if named is None else named.coordinates
-    box = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
-    problem = PlaneProblem(box, epsilon=epsilon, outputs=reported, places=places)
+    problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
 
         def told(row: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from metricdp.data.readers import (
 )
 from metricdp.data.records import Records
 from metricdp.data.region import Region, region, region_around
+from metricdp.data.region_priors import places_in_hull, places_of_counts, region_of_polygon
 from metricdp.data.road import road
 from metricdp.data.streets import StreetNetwork
 from metricdp.data.words import WORDS_ETA, words
@@ -30,6 +31,8 @@ __all__ = [
     "as_records",
     "gaussian",
     "grid",
+    "places_in_hull",
+    "places_of_counts",
     "publication_warning",
     "read_column",
     "read_csv",
@@ -43,6 +46,7 @@ __all__ = [
     "read_word_vectors",
     "region",
     "region_around",
+    "region_of_polygon",
     "road",
     "words",
 ]

@@ -192,7 +192,8 @@ class Region:
 
     def is_beyond(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return whether each point is too far outside to be moved to the border."""
-        return np.asarray(~((points >= self.outer_low) & (points <= self.outer_high)).all(axis=1))
+        is_within = (points >= self.outer_low) & (points <= self.outer_high) & np.isfinite(points)
+        return np.asarray(~is_within.all(axis=1))
 
     def steps_of(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return each point as whole steps from the low corner, shape (n, 2); those outside move to the border.

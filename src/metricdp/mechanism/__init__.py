@@ -9,6 +9,7 @@ from metricdp.mechanism.opening import load
 from metricdp.mechanism.plane import PlaneCertificate, PlaneGuarantee, PlaneMechanism
 from metricdp.mechanism.plane_certify import PlaneCheck, check_plane
 from metricdp.mechanism.plane_files import is_plane_file, load_plane
+from metricdp.mechanism.plane_inequalities import check_inequalities, check_region
 from metricdp.mechanism.promise import Promise, epsilon_for
 from metricdp.mechanism.repair import repair
 from metricdp.mechanism.sample import RandomnessError
@@ -28,8 +29,10 @@ __all__ = [
     "RandomnessError",
     "SnappedReports",
     "SparseTable",
+    "check_inequalities",
     "check_plane",
     "check_privacy",
+    "check_region",
     "epsilon_for",
     "exponential",
     "is_plane_file",

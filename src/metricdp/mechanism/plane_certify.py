@@ -101,6 +101,7 @@ def check_plane(
             steepest = max(steepest, ratio)
             if fault:  # the rest is only measured
                 continue
+            unsure = unsure[~is_nearly_flat(_blocks(nodes, p, unsure), weights)]
             n_exact += len(unsure)
             broken = next(((int(q), int(k)) for q, k in unsure if not _holds(nodes, p, int(q), int(k), weights)), None)
             if broken is not None:
@@ -145,6 +146,29 @@ def _filter(values: NDArray[np.float64], p: int, weights: tuple[int, int]) -> tu
         ratio = np.sqrt(steep) / least
     ratio = np.where(room == 0, 0.0, np.where(least > 0, ratio, np.inf))
     return np.argwhere(~is_sure), float(ratio.max(initial=0.0))
+
+
+def is_nearly_flat(values: NDArray[np.uint64], weights: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return which rows of whole numbers satisfy every inequality, because they hardly differ; shape (n, nodes).
+
+    With d the largest difference, which is exact, no slope is above d and no value below the least one. So equal values
+    need no whole numbers of any length, however small epsilon is.
+    """
+    if not len(values):
+        return np.zeros(0, dtype=bool)
+    least = values.min(axis=1)
+    difference = values.max(axis=1) - least
+    steepness = math.sqrt(as_float(weights[0]) + as_float(weights[1])) / 2.0 ** (WEIGHT_BITS // 2)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray((difference == 0) | (steepness * difference * (1.0 + 1e-9) <= least))
+
+
+def _blocks(nodes: NDArray[np.uint64], p: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the values of all nodes that take part in some coefficients (q, output) of row ``p``, a row for each."""
+    q, k = places.T
+    first = np.array([p // 2, p // 2 + 1, p // 2 + 2 * (p % 2)])
+    second = q[:, None] // 2 + np.stack([0 * q, 0 * q + 1, 2 * (q % 2)], axis=1)
+    return nodes[first[None, :, None], second[:, None, :], k[:, None, None]].reshape(len(places), 9)
 
 
 def as_float(weight: int) -> float:

@@ -40,7 +40,8 @@ BOX = ("low", "high", "outer_low", "outer_high")
 METADATA = {
     "format", "domain", "weights", "kind", "epsilon", *BOX, "cells", "solver", "created", "sha256", "metadata_sha256",
 }  # fmt: skip
-OPTIONAL_METADATA = {"loss", "lower_bound"}
+BOUNDS, NAMES = {"loss", "lower_bound"}, "output_names"
+OPTIONAL_METADATA = {*BOUNDS, NAMES}
 TENSORS: dict[str, Kinds] = {
     "table": frozenset({("U64", 2)}),
     "outputs": frozenset({("I32", 1), ("F64", 2)}),  # rows of the nodes, or other points
@@ -66,6 +67,8 @@ def save_plane(mechanism: PlaneMechanism, path: str | Path) -> None:
     }
     if best is not None:
         metadata |= {"loss": best.loss.hex(), "lower_bound": best.lower_bound.hex()}
+    if outputs.names is not None:
+        metadata[NAMES] = json.dumps(outputs.names)
     places = outputs.coordinates if outputs.rows is None else outputs.rows.astype(np.int32)
     write(target, {"table": mechanism.table, "outputs": places}, metadata)
 
@@ -118,8 +121,9 @@ def _load(source: Path) -> PlaneMechanism:
         rows, columns = _two(metadata["cells"], int, float)
         epsilon = _exact(metadata["epsilon"])
         optimality = None
-        if OPTIONAL_METADATA & set(metadata):
+        if BOUNDS & set(metadata):
             optimality = Optimality(_exact(metadata["loss"]), _exact(metadata["lower_bound"]))
+        names = _names(metadata[NAMES]) if NAMES in metadata else None
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({short(error)})") from None
     kind = cast("Kind", metadata["kind"])
@@ -128,6 +132,8 @@ def _load(source: Path) -> PlaneMechanism:
     if len(tensors["table"]) != n:  # before the lattice is made, which follows from the metadata alone
         raise FileFormatError(f"{source} is damaged: its table has {len(tensors['table'])} rows, its region {n} nodes")
     outputs = Outputs.of(tensors["outputs"], region.records, seed=0)
+    if names is not None:
+        outputs = replace(outputs, names=names)
     made = PlaneMechanism(tensors["table"], region, outputs, epsilon, optimality, metadata["solver"])
     object.__setattr__(made, "certificate", replace(made.certificate, is_from_file=True))
     return made
@@ -162,6 +168,14 @@ def _two(text: str, *kinds: type) -> list[Any]:
     if not (isinstance(found, list) and len(found) == 2 and all(type(one) in kinds for one in found)):
         raise ValueError(f"{short(repr(text))} is not a list of two")
     return found
+
+
+def _names(text: str) -> tuple[Any, ...]:
+    """Return the names of outputs; an object or a text is none."""
+    found = json.loads(text)
+    if type(found) is not list:
+        raise ValueError(f"{short(repr(text))} is not a list")
+    return tuple(found)
 
 
 def _exact(text: str) -> float:

@@ -26,6 +26,7 @@ from metricdp.mechanism.plane_certify import (
     as_float,
     check_plane,
     exact_weights,
+    is_nearly_flat,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def check_inequalities(
         steepest = max(steepest, ratio)
         if fault:  # the rest is only measured
             continue
+        unsure = unsure[~is_nearly_flat(table[nodes[unsure[:, 0]], unsure[:, 1, None]], weights)]
         n_exact += len(unsure)
         broken = next(
             ((int(c), int(k)) for c, k in unsure if not _holds(table[:, k], nodes[c], factors[c], weights)), None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from metricdp.data.records import Records
     from metricdp.metric.distances import Metric
 
+LONGEST_NAME = 1000  # characters
 SPREAD, RANDOM = "spread", "random"
 
 
@@ -30,12 +31,17 @@ class Outputs(FrozenArrays):
         Shape (K, D).
     rows
         The record that each output is, or None when the outputs are other points.
+    names
+        Names of their own, such as postcodes, each once; by default the records' ids, or their numbers.
     """
 
     coordinates: NDArray[np.float64]
     rows: NDArray[np.int64] | None = None
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.names is not None:
+            object.__setattr__(self, "names", _checked_names(self.names, len(self.coordinates)))
         object.__setattr__(self, "coordinates", frozen(self.coordinates))
         if self.rows is not None:
             object.__setattr__(self, "rows", frozen(self.rows))
@@ -46,7 +52,9 @@ class Outputs(FrozenArrays):
         return len(self.coordinates)
 
     def ids(self, records: Records) -> tuple[str, ...]:
-        """Return the outputs' names: the records' ids, or their own numbers for other points."""
+        """Return the outputs' names: their own, the records' ids, or their numbers for other points."""
+        if self.names is not None:
+            return self.names
         if self.rows is None:
             return tuple(f"output {k}" for k in range(self.n))
         return tuple(records.ids[row] for row in self.rows)
@@ -121,6 +129,17 @@ class Outputs(FrozenArrays):
                 "columns and the unit"
             )
         return cls(points, None)
+
+
+def _checked_names(names: tuple[str, ...], n: int) -> tuple[str, ...]:
+    """Return the names of outputs after checking that each output has one, and that they differ."""
+    if not all(type(name) is str and 0 < len(name) <= LONGEST_NAME for name in names):
+        raise InputError(f"names of outputs must be texts of 1 to {LONGEST_NAME} characters")
+    if len(names) != n or len(set(names)) != n:
+        raise InputError(
+            f"{n} outputs need {n} names, each once, got {len(names)}, {len(set(names))} of them different"
+        )
+    return tuple(names)
 
 
 def _count(count: int, records: Records) -> int:

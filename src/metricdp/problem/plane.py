@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from metricdp.data.frozen import frozen
+from metricdp.data.records import Records
 from metricdp.data.region import Region
 from metricdp.errors import InputError
 from metricdp.metric.distances import CoordinateMetric
@@ -18,8 +19,6 @@ from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-    from metricdp.data.records import Records
 
 LARGEST_EXPONENT = 2.0  # epsilon times the side of a cell: coarser lattices tell nearly nothing
 MAX_ENTRIES = 40_000_000  # nodes times outputs
@@ -36,7 +35,8 @@ class PlaneProblem:
     epsilon
         The budget per km (or per unit of vectors).
     outputs
-        What can be reported: points, shape (K, 2), or numbers of nodes; the centres of all cells if left out.
+        What can be reported: `Records` (their ids become the outputs' names), points, shape (K, 2), or numbers of
+        nodes; the nodes inside the box if left out.
     places
         Where people are: points of the region with a prior (`Records`). Uniform over the centres of cells if left out.
     losses
@@ -61,7 +61,7 @@ class PlaneProblem:
         region: Region,
         *,
         epsilon: float,
-        outputs: ArrayLike | None = None,
+        outputs: ArrayLike | Records | None = None,
         places: Records | None = None,
         losses: ArrayLike | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class PlaneProblem:
             raise InputError(
                 f"{n_outside} of {places.n} places are outside the region: leave them out, or take a larger region"
             )
-        made = Outputs.of(region.inner if outputs is None else outputs, region.records, seed=0)
+        made = _outputs(region, outputs)
         n_entries = region.n_nodes * made.n
         if n_entries > MAX_ENTRIES:
             raise InputError(
@@ -122,3 +122,13 @@ class PlaneProblem:
         start = np.arange(self.places.n + 1) * rows.shape[1]
         spread = csr_array((weights.ravel(), rows.ravel(), start), shape=(self.places.n, self.n_nodes))
         return frozen(spread.T @ (self.places.prior[:, None] * self.losses))
+
+
+def _outputs(region: Region, outputs: ArrayLike | Records | None) -> Outputs:
+    """Return the outputs, with the ids of records as names."""
+    if not isinstance(outputs, Records):
+        return Outputs.of(region.inner if outputs is None else outputs, region.records, seed=0)
+    if outputs.kind != region.kind:
+        raise InputError(f"the outputs must be {region.kind} with two coordinates, as the region is")
+    points = Outputs.of(outputs.coordinates, region.records, seed=0)
+    return Outputs(points.coordinates, None, tuple(outputs.ids))

@@ -21,7 +21,7 @@ export interface PlaneCertificate {
 /** A report: all of it may be published. */
 export interface PlaneReport {
     readonly output: number;
-    /** The node that the output is, such as "r3c7", or "output 7" for other points. */
+    /** The output's own name, or the node that it is, such as "r3c7", or "output 7" for other points. */
     readonly id: string;
     readonly coordinates: readonly number[];
 }
@@ -40,6 +40,7 @@ export declare class PlaneMechanism {
     private readonly epsilon;
     private readonly outputRows;
     private readonly outputPoints;
+    private readonly outputNames;
     /** Prove again that the table is private at every point of the region; throw if it is not. */
     certify(): PlaneCertificate;
     /** Coordinates of an output. */
