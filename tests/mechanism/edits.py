@@ -271,7 +271,7 @@ def own(tensors, row):
 def settle(tensors, row):
     """Put the sum of a row right at its largest stored weight, if that can be done."""
     weights = tensors["weights"][own(tensors, row)]
-    if not len(weights):
+    if not len(weights) or row >= len(tensors["scale"]):  # an edit before this one may have cut it
         return
     rest = TOTAL - sum(map(int, weights)) - int(tensors["scale"][row]) * sum(map(int, tensors["background"]))
     most = int(weights.argmax())

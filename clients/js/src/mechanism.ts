@@ -262,10 +262,13 @@ export class Mechanism {
     if (graph.nIsolated) rest.push(`${graph.nIsolated} records without any neighbour are not protected at all`);
     const but = rest.length ? `; but ${rest.join(", and ")}` : "";
     const hasOwn = smallest < epsilon;
-    const [step, range] = hasOwn ? [", with e the smaller of their own epsilons at each step", `; e from ${smallest} to ${epsilon}`] : ["", ""];
+    const isComplete = hasOwn && graph.pairs.first.length === (graph.n * (graph.n - 1)) / 2; // no promise needs a path
+    const along = isComplete ? "" : ` along neighbours within ${reach}`;
+    const step = hasOwn ? `, with e the smaller of their own epsilons${isComplete ? "" : " at each step"}` : "";
+    const range = hasOwn ? `; e from ${smallest} to ${epsilon}` : "";
     return (
       `Any report is at most exp(${hasOwn ? "e" : epsilon} d) times more likely from one than from the other of two of these ` +
-      `${graph.n} records at distance d along neighbours within ${reach}${step} (${metric}, d in ${unit}${range})${but}.`
+      `${graph.n} records at distance d${along}${step} (${metric}, d in ${unit}${range})${but}.`
     );
   }
 }

@@ -143,7 +143,7 @@ test("records with epsilons of their own have the smaller one of two", () => {
   });
   const { certificate } = load(line([0, 1], own(1, 0.25)));
   assert.deepEqual([certificate.epsilon, certificate.smallestEpsilon], [1, 0.25]);
-  const words = /^Any report is at most exp\(e d\) times more .*, with e the smaller of .* at each step \(.*; e from 0.25 to 1\)\.$/;
+  const words = /^Any report is at most exp\(e d\) times more .*, with e the smaller of their own epsilons \(.*; e from 0.25 to 1\)\.$/; // all are neighbours
   assert.match(certificate.promise, words);
   assert.equal(load(line([0, 1], own(1, 1e-9))).certificate.smallestEpsilon, 1e-9);
   const bad = [[1, 0], [1, -1], [1, NaN], [NaN, 1], [1, Infinity], [1, 2], [0.5, 0.25], [1, 0.9e-9], [1], [1, 1, 1]];
