@@ -34,7 +34,7 @@ def test_the_tutorial_on_words(monkeypatch, tmp_path, capsys):
     for name, content in FILE.findall(page):
         Path(name).write_text(content, encoding="utf-8")
     steps = STEP.findall(page)
-    assert [kind for kind, _ in steps] == ["python", "console"]
+    assert [kind for kind, _ in steps] == ["python", "console", "python"]
     exec(compile(steps[0][1], "tutorial", "exec"), {})  # noqa: S102
     assert "Scope: one component" in capsys.readouterr().out
     commands = commands_of(steps[1][1])
@@ -43,7 +43,7 @@ def test_the_tutorial_on_words(monkeypatch, tmp_path, capsys):
         run(command, monkeypatch)
     # what the page says was spent is what was printed
     printed = " ".join(capsys.readouterr().out.split())
-    claim = page[page.index("10 words drawn") :].removesuffix("\n").removesuffix("```")
+    claim = page[page.index("10 words drawn") :].split("```")[0]
     assert " ".join(claim.split()) in printed
     masked = Path("noisy.txt").read_text(encoding="utf-8")
     shape = [[word == "<unk>" for word in line.split()] for line in masked.splitlines()]
@@ -51,6 +51,11 @@ def test_the_tutorial_on_words(monkeypatch, tmp_path, capsys):
     assert shape == [[word == "<unk>" for word in line.split()] for line in example.splitlines()]
     run(commands[2], monkeypatch)
     assert Path("noisy.txt").read_text(encoding="utf-8").count(",") == 1
+    capsys.readouterr()
+    exec(compile(steps[2][1], "tutorial", "exec"), {})  # noqa: S102
+    printed = capsys.readouterr().out
+    assert "covariance" in printed  # the refusal of Mahalanobis distances for fewer words than coordinates
+    assert "NOT CERTIFIED" in printed
 
 
 def test_the_page_on_applying(monkeypatch, tmp_path, capsys):
@@ -59,7 +64,7 @@ def test_the_page_on_applying(monkeypatch, tmp_path, capsys):
     for name, content in FILE.findall(page):
         Path(name).write_text(content, encoding="utf-8")
     blocks = [commands_of(block) for kind, block in STEP.findall(page) if kind == "console"]
-    places, ledger, texts = blocks
+    places, ledger, *_ = blocks  # all of them, streams too, are run by tests/test_docs.py
     assert len(places) == 4
     for command in places:
         run(command, monkeypatch)
@@ -71,7 +76,8 @@ def test_the_page_on_applying(monkeypatch, tmp_path, capsys):
         run(command, monkeypatch)
     assert mdp.Ledger("spent.db", must_exist=True).spent("Ana") == 2 * 10.0
     # the text command is that of the tutorial
-    assert texts[0] in (DOCS / "tutorial-words.md").read_text(encoding="utf-8")
+    (text,) = (command for block in blocks for command in block if "--text" in command)
+    assert text in (DOCS / "tutorial-words.md").read_text(encoding="utf-8")
     assert "reports written to again.csv" in capsys.readouterr().out
 
 
