@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import metricdp as mdp
+from benchmarks.grouped import grouped_bound
 from benchmarks.processes import ROOT, forget_peak, peak_mb
 from benchmarks.tables import table
 from metricdp.data.geodesy import haversine_km
@@ -43,6 +44,9 @@ FOLDER = Path(os.environ.get("METRICDP_ROME", "../shared/data/rome"))
 NOISE_STEP, NOISE_REACH = 0.1, 9.0  # in units of 1 / epsilon
 HEAD = ("instance", "bound, any", "bound, lattice", "ours", "above any", "Laplace + Bayes", "Laplace, nearest",
         "exponential", "processor s", "of the bound", "peak MB")  # fmt: skip
+MOST_PLACES = 10_000  # beyond it places are compared in groups
+GROUPS = 0.2, 4.0  # squares of groups, and the distance within which they are compared, in units of 1 / epsilon
+LEAST_SIDE, MOST_SIDE = 0.5, 1.0  # km of such squares
 LARGEST_NOISE = 2e11  # grid points times places times outputs: beyond it noise is not integrated
 
 
@@ -150,7 +154,7 @@ def measured(name: str, problem: mdp.PlaneProblem) -> dict[str, Any]:
     begin = time.process_time()
     result = mdp.solve_plane(problem, gap=GAP, bound=False, time_limit=LIMIT)
     middle, peak = time.process_time(), peak_mb()
-    bound = any_mechanism_bound(problem, time_limit=LIMIT).lower_bound
+    bound = bound_of(problem)
     end = time.process_time()
     remapped, snapped = noise(problem)
     unit = problem.epsilon
@@ -174,6 +178,16 @@ def measured(name: str, problem: mdp.PlaneProblem) -> dict[str, Any]:
         "peak_mb": peak,
         "peak_mb_bound": peak_mb(),
     }
+
+
+def bound_of(problem: mdp.PlaneProblem) -> float:
+    """Return a bound for any mechanism: from the places as records, or from groups of them where they are many."""
+    if problem.places.n <= MOST_PLACES:
+        return any_mechanism_bound(problem, time_limit=LIMIT).lower_bound
+    side, eta = (size / problem.epsilon for size in GROUPS)
+    side = min(max(side, LEAST_SIDE), MOST_SIDE)
+    nearest = float(problem.places.prior @ problem.losses.min(axis=1))
+    return max(nearest, grouped_bound(problem, side, eta, time_limit=LIMIT).lower_bound)
 
 
 def tasks(sizes: list[int] | None) -> list[dict[str, Any]]:

@@ -275,3 +275,20 @@ def test_rates_of_streams_are_measured_of_all_parts():
     assert len(names) == len(set(names)) == found["markdown"].count("\n") - 2
     assert [sum(name.startswith(kind) for name in names) for kind in ("charges", "points", "rows")] == [10, 2, 10]
     assert all(row["n"] > 0 and row["per_second"] > 0 for row in found["rows"])
+
+
+def test_the_bound_from_groups_is_below_that_from_places():
+    """Groups of places lose something, and never give more than the optimum of the places themselves."""
+    from benchmarks.grouped import grouped_bound
+
+    box = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.35)
+    random = np.random.default_rng(0)
+    places = mdp.Records(random.uniform(box.low, box.high, (60, 2)), kind="places", prior=random.random(60))
+    outputs = random.uniform(box.low, box.high, (5, 2))
+    problem = mdp.PlaneProblem(box, epsilon=1.0, outputs=outputs, places=places)
+    records = mdp.Problem(places, epsilon=1.0, eta=10.0, outputs=outputs, loss=problem.losses)
+    optimum = mdp.solve(records, gap=1e-3)
+    for side in (0.02, 0.2, 0.6):
+        bound = grouped_bound(problem, side, 10.0, time_limit=60.0).lower_bound
+        assert 0.0 < bound <= optimum.loss
+    assert grouped_bound(problem, 1e-4, 10.0, time_limit=60.0).lower_bound > 0.97 * optimum.lower_bound

@@ -44,7 +44,7 @@ def test_the_plan_has_the_budget_of_the_words(box):
 def test_distances_contain_what_is_reached(box):
     found = mdp.plan(box, within="200m", factor=2)
     result = mdp.solve_plane(mdp.PlaneProblem(box, epsilon=found.epsilon), max_steps=800, bound=False)
-    assert found.distance_at_least == pytest.approx(0.0, abs=1e-9)  # the centres are outputs
+    assert 0.0 < found.distance_at_least < result.loss
     assert 0.9 * found.distance_at_most < result.loss < 1.05 * found.distance_at_most
 
 
