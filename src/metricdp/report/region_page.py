@@ -35,6 +35,7 @@ SCRIPTS = (
     "read.js",
     "draw.js",
     "sentences.js",
+    "names.js",
     "ground.js",
     "region-read.js",
     "region-map.js",

@@ -152,27 +152,15 @@ function makeMap(state, choose) {
     pen.setLineDash([]);
   }
 
-  /** The names of the ground are above everything and clear of it: drawn apart, because they fade out with the ground. */
-  const names = document.createElement("canvas");
+  const writeNames = makeNameLayer(below, canvas);
   let written = [];
 
   function drawNames() {
-    if (!below) return;
-    [names.width, names.height] = [canvas.width, canvas.height];
-    const writing = names.getContext("2d");
-    writing.setTransform(ratio, 0, 0, ratio, 0, 0);
     for (let i = 0; i < nRecords; i++) {
       const [x, y] = placeOf(i);
       if (x > 0 && y > 0 && x < width && y < height) covered.dots.push([x, y, 0.7 * dotRadius()]);
     }
-    const stage = canvas.parentElement.getBoundingClientRect();
-    const taken = ["credit", "zoom"].map((id) => byId(id).getBoundingClientRect()).filter((box) => box.width)
-      .map((box) => [box.left - stage.left - 6, box.top - stage.top - 6, box.right - stage.left, box.bottom - stage.top]);
-    taken.push([width - 150, height - 60, width, height]); // the scale bar
-    written = below.drawNames(writing, { width, height, toScreen, pixels: scale(), colours, metres: (1000 * payload.map.scale) / scale(), ...covered, taken });
-    pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.drawImage(names, 0, 0);
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    written = writeNames(pen, ratio, { width, height, toScreen, pixels: scale(), colours, metres: (1000 * payload.map.scale) / scale(), ...covered });
   }
 
   function drawScaleBar() {

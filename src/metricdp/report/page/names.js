@@ -150,3 +150,24 @@ function makeNames(named, pointAt) {
 
   return { draw };
 }
+
+/** What writes the names of the ground above everything and clear of it: on a canvas of their own, because they fade out with the ground. */
+function makeNameLayer(below, canvas) {
+  const names = document.createElement("canvas");
+  return function write(pen, ratio, view) {
+    if (!below) return [];
+    const { width, height } = view;
+    [names.width, names.height] = [canvas.width, canvas.height];
+    const writing = names.getContext("2d");
+    writing.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const stage = canvas.parentElement.getBoundingClientRect();
+    const taken = ["credit", "zoom"].map((id) => byId(id).getBoundingClientRect()).filter((box) => box.width)
+      .map((box) => [box.left - stage.left - 6, box.top - stage.top - 6, box.right - stage.left, box.bottom - stage.top]);
+    taken.push([width - 150, height - 60, width, height]); // the scale bar
+    const written = below.drawNames(writing, { ...view, taken });
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.drawImage(names, 0, 0);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    return written;
+  };
+}

@@ -15,6 +15,8 @@ function makeRegionMap(state, choose) {
     return Math.max(most, 1e-3);
   });
   const view = { zoom: 1, x: 0, y: 0 };
+  const writeNames = makeNameLayer(below, canvas);
+  const covered = { discs: [], dots: [] }; // that no name is written over
   let width = 0, height = 0, ratio = 1, colours = {}, isDue = false;
 
   const fitted = (size, reach) => Math.max(size - 56, size / 2) / (2 * reach);
@@ -75,7 +77,9 @@ function makeRegionMap(state, choose) {
       const share = p / top;
       if (share < 1e-3) continue;
       const [x, y] = spotOf(k);
-      disc(x, y, Math.max(2, most * Math.sqrt(share)));
+      const radius = Math.max(2, most * Math.sqrt(share));
+      (radius > 5 ? covered.discs : covered.dots).push([x, y, radius]);
+      disc(x, y, radius);
       pen.globalAlpha = 0.3 + 0.5 * Math.sqrt(share);
       pen.fillStyle = colours.accent;
       pen.fill();
@@ -156,12 +160,15 @@ function makeRegionMap(state, choose) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     if (below) below.draw(pen, { width, height, toScreen, pixels: scale(), colours });
+    [covered.discs, covered.dots] = [[], []];
     drawBox();
     drawSpots();
     drawReach(state.point);
     drawDiscs(state.entries);
     drawPoint(placeOf(state.point));
     if (state.drawn >= 0) drawReported(spotOf(state.drawn));
+    covered.discs.push([...placeOf(state.point), 10]);
+    writeNames(pen, ratio, { width, height, toScreen, pixels: scale(), colours, metres: (1000 * frameScale) / scale(), ...covered });
     drawScaleBar();
     canvas.dataset.drawn = `${state.point.join(" ")} ${view.zoom}`;
   }
