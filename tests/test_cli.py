@@ -481,6 +481,33 @@ def test_a_first_look_that_comes_late_is_not_waited_for_in_silence(run, monkeypa
     assert max(map(len, plain.splitlines())) <= 100
 
 
+def test_regions_of_a_partitioner(run):
+    words = ("solve", "grid:6x6", "--epsilon", 6, "--eta", 1.5, "--gap", 0.2, "--method", "local")
+    code, said, _ = run(*words, "--partition", "metis", "--regions", 3, "--json")
+    assert code == 0
+    found = json.loads(said)
+    assert (found["method"], found["partition"], found["blocks"]) == ("local", "metis", 3)
+    assert found["certified"]
+    ranges = json.loads(run(*words, "--partition", "kd", "--regions", 3, "--json")[1])
+    assert (ranges["partition"], ranges["blocks"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("--method", "local", "--partition", "metis"), "give --regions, such as --regions 4, or leave --partition"),
+        (("--partition", "metis"), "--partition belongs to --method benders or local, and the method is auto"),
+        (("--method", "direct", "--partition", "bsc"), "the method is direct: choose one of these, or leave"),
+        (("--method", "local", "--partition", "magic", "--regions", 2), "choose one of kd, k-m-dv"),
+        (("--method", "benders", "--partition", "kd"), "unknown partitioner 'kd': choose one of k-m-dv"),
+    ],
+)
+def test_a_partition_without_anything_to_divide(run, words, remedy):
+    code, _, err = run("solve", "grid:3x3", "--epsilon", 1, "--eta", 1.5, *words)
+    assert code == 2
+    assert remedy in " ".join(err.split())
+
+
 def test_windows_of_regions_are_said_without_a_bound():
     assert in_words({"stage": "windows", "entries": 12_000, "regions": 4}) == "12,000 entries in windows"
 

@@ -88,7 +88,8 @@ def solve_command(
     partition: Annotated[
         str | None,
         typer.Option(
-            help=f"For benders: {' | '.join(PARTITIONERS)}; k-m-dv by default.", autocompletion=one_of(*PARTITIONERS)
+            help=f"For benders (k-m-dv by default), and for local with --regions: {' | '.join(PARTITIONERS)}.",
+            autocompletion=one_of(*PARTITIONERS),
         ),
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="For benders: how many blocks; chosen by default.")] = None,
@@ -187,7 +188,8 @@ def solve_command(
             raise InputError(f"--{name} is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
     options = _method_options(
         method,
-        benders={"--partition": partition, "--blocks": blocks, "--preset": preset},
+        partition=partition,
+        benders={"--blocks": blocks, "--preset": preset},
         direct={"--lp": lp, "--all-rows": all_rows or None},
         local={"--regions": regions},
         seed=seed,
@@ -286,7 +288,13 @@ def _cluster(address: str | None, ca: Path | None, cert: Path | None, key: Path 
 
 
 def _method_options(
-    method: str, *, benders: dict[str, Any], direct: dict[str, Any], local: dict[str, Any], seed: int
+    method: str,
+    *,
+    partition: str | None,
+    benders: dict[str, Any],
+    direct: dict[str, Any],
+    local: dict[str, Any],
+    seed: int,
 ) -> Any:
     """Return the options of the chosen method; those that belong to another one are refused."""
     for owner, given in (("benders", benders), ("direct", direct), ("local", local)):
@@ -297,17 +305,27 @@ def _method_options(
                 f"{' and '.join(named_ones)} {verb} to --method {owner}, and the method is {method}: choose --method "
                 f"{owner}, or leave these options out"
             )
+    if partition is not None and method not in ("benders", "local"):
+        raise InputError(
+            f"--partition belongs to --method benders or local, and the method is {method}: choose one of these, or "
+            "leave --partition out"
+        )
     if method == "direct":
         return DirectOptions(algorithm=direct["--lp"] or "simplex", all_rows=bool(direct["--all-rows"]))
     if method == "local":
-        return LocalOptions(regions=local["--regions"])
+        if partition not in (None, LocalOptions.partition) and local["--regions"] is None:
+            raise InputError(
+                "--partition divides into a given number of regions: give --regions, such as --regions 4, or leave "
+                "--partition out"
+            )
+        return LocalOptions(regions=local["--regions"], partition=partition or LocalOptions.partition)
     if method != "benders":
         return None
     preset = benders["--preset"] or "best"
     if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: choose best or textbook")
     make = BendersOptions.textbook if preset == "textbook" else BendersOptions
-    return make(partition=benders["--partition"] or "k-m-dv", n_blocks=benders["--blocks"], seed=seed)
+    return make(partition=partition or "k-m-dv", n_blocks=benders["--blocks"], seed=seed)
 
 
 def _weights(prior: str, n: int) -> Any:

@@ -16,11 +16,16 @@ from tests.solve.local.exact import fault, loss_of
 from tests.solve.local.test_tables import contiguous
 
 import metricdp as mdp
+from metricdp.metric.simd import WIDTH
+from metricdp.partition import PARTITIONERS
+from metricdp.solve.division import Division
 from metricdp.solve.executor import workers
 from metricdp.solve.result import Trace
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.method import Local, local_problem
 from metricdp.solve.solvers.local.options import LocalOptions
+from metricdp.solve.solvers.local.regions.blocks import blocks_of_outputs
+from metricdp.solve.solvers.local.regions.kept import saved_regions
 from metricdp.solve.solvers.local.regions.loop import solve_regions
 from metricdp.solve.solvers.local.regions.plan import Plan
 from metricdp.solve.solvers.local.regions.sizes import own_bytes, region_bytes, regions_for
@@ -44,6 +49,15 @@ def by_regions(problem, n_regions, gap=0.05, *, trace=None, stop=None, options=N
     assert truth * (1.0 - 1e-12) <= found.loss <= truth * (1.0 + 1e-9) + 3e-9  # a few micrometres for places
     assert 0.0 <= found.lower_bound <= found.loss
     return found
+
+
+def by_partitioner(problem, name, n_regions=4, gap=0.05, **options):
+    """Solve by regions of a partitioner, and check what must hold of every result."""
+    own = mdp.LocalOptions(regions=n_regions, partition=name, max_iterations=600)
+    result = mdp.solve(problem, method="local", gap=gap, options=own, **options)
+    assert result.mechanism.certificate.privacy.certified
+    assert fault(result.mechanism.table, problem.graph, problem.epsilon) == ""
+    return result
 
 
 def same(a, b):
@@ -189,6 +203,134 @@ class TestWhereItRuns:
             assert same(by_regions(town, 5, trace=Trace(kill), executor=pool).table, found.table)
 
 
+@pytest.fixture(scope="module", params=PARTITIONERS)
+def divided(request, town):
+    """The town in four regions of each partitioner, one after the other."""
+    return by_partitioner(town, request.param)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+def plan_of(problem, name, n_regions, **options):
+    """Return the regions of a partitioner, and the blocks that they were made from."""
+    blocks = mdp.partition.make_partition(
+        problem.records, problem.metric, problem.graph, method=name, n_blocks=n_regions
+    ).block_of
+    return Plan.by_blocks(local_problem(problem), 0.05, LocalOptions(**options), blocks), blocks
+
+
+class TestPartitioners:
+    def test_certified_and_proved_for_the_whole(self, divided, reachable):
+        assert divided.status is mdp.Status.OPTIMAL
+        assert 0.9 * reachable < divided.lower_bound <= reachable
+        assert divided.partition.n_blocks == 4
+        assert [row["regions"] for row in divided.trace.rows if row["stage"] == "windows"] == [4]
+
+    def test_same_table_on_threads_and_processes(self, town, divided, processes):
+        with ThreadPoolExecutor(2) as pool:
+            on_threads = by_partitioner(town, divided.partition.name, executor=pool)
+        on_processes = by_partitioner(town, divided.partition.name, executor=processes)
+        for other in (on_threads, on_processes):
+            assert (other.loss, other.lower_bound) == (divided.loss, divided.lower_bound)
+            assert same(other.mechanism.table, divided.mechanism.table)
+
+    def test_it_is_not_the_table_of_ranges(self, town, divided):
+        ranges = by_partitioner(town, "kd")
+        assert ranges.partition is None
+        assert not same(ranges.mechanism.table, divided.mechanism.table)
+
+    @pytest.mark.parametrize("name", PARTITIONERS)
+    def test_one_region_is_the_whole(self, town, name):
+        options = LocalOptions(max_iterations=600)
+        whole = mdp.solve(town, method="local", gap=0.05, options=options)
+        one = by_partitioner(town, name, 1)
+        assert (one.loss, one.lower_bound, one.partition) == (whole.loss, whole.lower_bound, None)
+        assert same(one.mechanism.table, whole.mechanism.table)
+        plan, _ = plan_of(town, name, 1, max_iterations=600)
+        with workers() as crew:
+            found = solve_regions(plan, town.losses, stop=Stop(None), trace=Trace(), workers=crew)
+        assert (found.loss, found.lower_bound) == (whole.loss, whole.lower_bound)
+        assert same(found.table, whole.mechanism.table)
+
+    @pytest.mark.parametrize("name", PARTITIONERS)
+    @pytest.mark.parametrize("dataset", ["road", "gaussian"])
+    def test_loss_and_bound_enclose_the_optimum(self, dataset, name):
+        made = small_problem(dataset, 1, n=30, outputs=30, exponent=6.0)
+        problem = mdp.Problem(made.records, epsilon=made.epsilon, eta=made.eta, outputs=30, loss="distance")
+        truth = linprog_optimum(problem)
+        result = by_partitioner(problem, name, 3)
+        assert result.lower_bound <= truth * (1.0 + 1e-9)
+        assert result.loss >= truth * (1.0 - 1e-6)
+        assert result.gap < 0.25
+
+    @pytest.mark.parametrize("name", PARTITIONERS)
+    def test_regions_are_blocks_filled_up_to_whole_groups(self, town, name):
+        plan, blocks = plan_of(town, name, 5)
+        owned = [plan.outputs_of(region) for region in range(plan.n_regions)]
+        assert sorted(np.concatenate(owned).tolist()) == list(range(town.n_outputs))
+        assert all(len(outputs) % WIDTH == 0 for outputs in owned[:-1])
+        names = [np.bincount(blocks[outputs]).argmax() for outputs in owned]
+        assert names == list(range(5))
+        foreign = sum(int((blocks[outputs] != name).sum()) for outputs, name in zip(owned, names, strict=True))
+        assert foreign <= 4 * (WIDTH - 1)
+        for other in (plan.with_radius(2.0 * plan.radius), plan.reaching(3.0)):
+            assert all(np.array_equal(other.outputs_of(k), owned[k]) for k in range(5))
+
+    @pytest.mark.parametrize("metric", ["haversine", "manhattan"])
+    def test_other_points_are_in_the_block_of_the_nearest_record(self, metric):
+        rng = np.random.default_rng(7)
+        spread = 0.01 if metric == "haversine" else 3.0
+        records = mdp.Records(
+            [50.0, 10.0] + spread * rng.random((60, 2)), kind="places" if metric == "haversine" else "vectors"
+        )
+        outputs = [50.0, 10.0] + spread * rng.random((21, 2))
+        epsilon, eta = (25.0, 0.4) if metric == "haversine" else (6.0, 1.5)
+        problem = mdp.Problem(records, epsilon=epsilon, eta=eta, outputs=outputs, metric=metric, loss="distance")
+        block_of = rng.integers(0, 3, 60)
+        nearest = problem.metric.to_points(records, outputs).argmin(axis=0)
+        assert np.array_equal(blocks_of_outputs(local_problem(problem), block_of), block_of[nearest])
+        result = by_partitioner(problem, "k-m-rec", 2)
+        assert result.lower_bound <= linprog_optimum(problem) * (1.0 + 1e-9)
+
+    def test_chosen_records_as_outputs(self):
+        rows = np.random.default_rng(2).permutation(120)[:50]
+        problem = contiguous(120, epsilon=25.0, eta=0.2, outputs=rows)
+        block_of = np.random.default_rng(3).integers(0, 4, 120)
+        assert np.array_equal(blocks_of_outputs(local_problem(problem), block_of), block_of[rows])
+        whole = mdp.solve(problem, method="local", gap=0.03)
+        assert by_partitioner(problem, "metis", 3).lower_bound <= whole.loss
+
+    def test_copies_of_records(self):
+        places = contiguous(60, epsilon=25.0, eta=0.2).records.coordinates
+        problem = mdp.Problem(
+            mdp.Records(np.concatenate((places, places[::4]))), epsilon=25.0, eta=0.2, loss="distance"
+        )
+        result = by_partitioner(problem, "k-m-dv", 3)
+        rows = result.mechanism.table.block()
+        assert np.array_equal(rows[:60:4], rows[60:])
+
+    def test_fewer_regions_than_blocks(self, town):
+        """Blocks without outputs, and blocks whose few outputs filled up others, are no regions."""
+        problem = contiguous(100, epsilon=25.0, eta=0.2, outputs=np.arange(0, 100, 4))
+        plan = Plan.by_blocks(local_problem(problem), 0.05, LocalOptions(), np.arange(100))
+        assert 1 < plan.n_regions <= 4
+        assert sorted(np.concatenate([plan.outputs_of(k) for k in range(plan.n_regions)])) == list(range(25))
+        assert by_partitioner(problem, "k-m-rec", 60).gap <= 0.05
+
+    def test_no_time_for_blocks(self, town, monkeypatch):
+        def slow(division, **_):
+            division.stop.request_end()
+            division.stop.check()
+
+        monkeypatch.setattr(Division, "partition", slow)
+        result = by_partitioner(town, "bsc")
+        assert (result.is_interrupted, result.partition) == (True, None)
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """A real cluster on this machine: a scheduler and two worker processes."""
@@ -204,6 +346,11 @@ class TestOnDask:
         result = by_regions(town, 5, cluster=cluster.scheduler_address)
         assert (result.loss, result.lower_bound) == (found.loss, found.lower_bound)
         assert same(result.table, found.table)
+
+    def test_same_table_with_a_partitioner(self, town, divided, cluster):
+        result = by_partitioner(town, divided.partition.name, cluster=cluster.scheduler_address)
+        assert (result.loss, result.lower_bound) == (divided.loss, divided.lower_bound)
+        assert same(result.mechanism.table, divided.mechanism.table)
 
     @pytest.mark.parametrize("stage", ["windows", "repair"])
     def test_a_worker_dies(self, town, found, cluster, stage):
@@ -276,8 +423,8 @@ def test_asked_to_end(town):
 
 
 class TestCheckpoint:
-    def solve(self, town, folder, *, resume=False, gap=0.03, steps=100_000, regions=3):
-        options = LocalOptions(regions=regions, max_iterations=steps)
+    def solve(self, town, folder, *, resume=False, gap=0.03, steps=100_000, regions=3, partition="kd"):
+        options = LocalOptions(regions=regions, partition=partition, max_iterations=steps)
         return mdp.solve(town, method="local", gap=gap, options=options, checkpoint=folder, resume=resume)
 
     def test_goes_on(self, town, tmp_path):
@@ -298,6 +445,33 @@ class TestCheckpoint:
         self.solve(town, tmp_path, steps=40)
         with pytest.raises(mdp.InputError, match="without resume"):
             self.solve(town, tmp_path, resume=True, regions=4)
+
+    def test_another_partitioner_is_another_run(self, town, tmp_path):
+        self.solve(town, tmp_path, steps=40, partition="metis")
+        for other in ("kd", "k-m-dv"):
+            with pytest.raises(mdp.InputError, match="without resume"):
+                self.solve(town, tmp_path, resume=True, partition=other)
+
+    def test_other_blocks_begin_again(self, town, tmp_path, monkeypatch):
+        """Another version of a partitioner may make other blocks: only regions of the same outputs go on."""
+        saved, made = [], Division.partition
+
+        def seen(*given):
+            plan, found = saved_regions(*given)
+            saved.append([one and one["steps"] for one in found])
+            return plan, found
+
+        def mirrored(division, **options):
+            partition = made(division, **options)
+            return mdp.partition.Partition(partition.graph, partition.block_of[::-1].copy(), "metis", "one-sided")
+
+        monkeypatch.setattr("metricdp.solve.solvers.local.regions.loop.saved_regions", seen)
+        self.solve(town, tmp_path, steps=40, partition="metis")
+        self.solve(town, tmp_path, steps=60, partition="metis", resume=True)
+        monkeypatch.setattr(Division, "partition", mirrored)
+        result = self.solve(town, tmp_path, steps=60, partition="metis", resume=True)
+        assert saved == [[None] * 3, [40] * 3, [None] * 3]
+        assert result.mechanism.certificate.privacy.certified
 
     def test_lies_cost_time_and_nothing_else(self, town, tmp_path, reachable, monkeypatch):
         """Rows and multipliers that somebody made up, with the right seals."""
@@ -354,3 +528,10 @@ class TestFacade:
     def test_wrong_options(self, wrong):
         with pytest.raises(mdp.InputError, match=next(iter(wrong))):
             LocalOptions(**wrong)
+
+    def test_wrong_partitions(self):
+        with pytest.raises(mdp.InputError, match="unknown partitioner 'magic': choose one of kd, k-m-dv, .*metis"):
+            LocalOptions(partition="magic", regions=2)
+        with pytest.raises(mdp.InputError, match="give regions, such as regions=4, or leave partition out"):
+            LocalOptions(partition="metis")
+        assert LocalOptions(partition="metis", regions=2).regions == 2

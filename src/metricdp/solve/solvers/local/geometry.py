@@ -67,6 +67,11 @@ class Geometry:
             raise ValueError("a part of a geometry does not know its metric")
         return self.asked(outputs)
 
+    @property
+    def norm(self) -> int:
+        """Which norm measures lengths in the space of points: 1 or 2."""
+        return 1 if self.kind == MANHATTAN else 2
+
     def reach(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the length in the space of points of a distance."""
         if self.kind != ARC:

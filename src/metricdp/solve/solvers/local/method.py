@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from metricdp.errors import InputError
+from metricdp.errors import InputError, StoppedError
 from metricdp.metric.distances import MAX_TREE_DIMENSION
 from metricdp.problem.losses import DistanceLosses
 from metricdp.problem.memory_model import GIGABYTE, held_bytes, most_bytes
@@ -12,7 +12,7 @@ from metricdp.solve.contract import FoundTable, WholeMethod, register
 from metricdp.solve.solvers.local.counts import local_counts, prediction
 from metricdp.solve.solvers.local.geometry import geometry_of
 from metricdp.solve.solvers.local.loop import solve_windows
-from metricdp.solve.solvers.local.options import LocalOptions
+from metricdp.solve.solvers.local.options import KD, LocalOptions
 from metricdp.solve.solvers.local.problem import LocalProblem
 from metricdp.solve.solvers.local.regions.kept import plan_fingerprint
 from metricdp.solve.solvers.local.regions.loop import solve_regions
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from metricdp.solve.executor import Workers
     from metricdp.solve.solvers.local.counts import LocalCounts
 
+SEED = 0  # of the partitioners: the same regions in each run
 SECONDS_PER_COMPARISON = 3e-9  # of the exact check: for each pair and stored weight of its two rows; measured
 
 
@@ -37,6 +38,12 @@ class Local(WholeMethod):
     is_checkpointed: ClassVar[bool] = True
     limits: ClassVar[tuple[str, ...]] = ("max_iterations",)
     n_regions: int = 1  # of the problem whose memory was checked
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Modules that make regions: all partitioners but one end with k-means."""
+        is_plain = self.options.partition in (KD, "metis") or self.options.regions == 1
+        return () if is_plain else ("sklearn.cluster",)
 
     def counts(self, problem: Problem, gap: float) -> LocalCounts:
         """Return the sizes of a solve, from a sample of windows."""
@@ -100,10 +107,25 @@ class Local(WholeMethod):
         gap, stop, trace = context.gap, context.stop, context.trace
         if self.n_regions == 1 and context.checkpoint is None:
             return solve_windows(own, losses, gap=gap, stop=stop, trace=trace, options=options)
-        plan = Plan(own, gap, options, self.n_regions)
+        plan = self._plan(own, context)
         return solve_regions(
             plan, losses, stop=stop, trace=trace, workers=context.workers, checkpoint=context.checkpoint
         )
+
+    def _plan(self, own: LocalProblem, context: Context) -> Plan:
+        """Return the regions: ranges of the outputs in kd order, or the blocks of a partitioner."""
+        even = Plan(own, context.gap, self.options, self.n_regions)
+        if self.options.partition == KD or self.n_regions == 1:
+            return even
+        division = context.division
+        try:
+            self.partition = division.partition(
+                method=self.options.partition, n_blocks=self.n_regions, seed=SEED, separator="one-sided"
+            )
+        except StoppedError:
+            return even  # no time is left for any regions
+        block_of = self.partition.block_of[division.merged.group]
+        return Plan.by_blocks(own, context.gap, self.options, block_of)
 
 
 def local_problem(problem: Problem) -> LocalProblem:

@@ -48,6 +48,8 @@ class LocalProblem:
         Whether the outputs are in kd order already.
     output_rows
         The record that each output is, if outputs are records.
+    order
+        The outputs in an order other than kd's, in which regions follow one another.
     """
 
     geometry: Geometry
@@ -58,11 +60,15 @@ class LocalProblem:
     mean_weight: float | None = None
     is_ordered: bool = False
     output_rows: NDArray[np.int64] | None = None
+    order: NDArray[np.int64] | None = None
 
     @cached_property
     def output_order(self) -> NDArray[np.int64]:
-        """The outputs in kd order, filled up to whole groups with copies of the last."""
-        order = np.arange(self.n_outputs) if self.is_ordered else kd_order(self.geometry.output_points)
+        """The outputs in kd order or the given one, filled up to whole groups with copies of the last."""
+        if self.order is not None:
+            order = self.order
+        else:
+            order = np.arange(self.n_outputs) if self.is_ordered else kd_order(self.geometry.output_points)
         return np.concatenate((order, np.repeat(order[-1:], -len(order) % WIDTH)))
 
     @property

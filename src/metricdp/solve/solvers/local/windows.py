@@ -16,7 +16,6 @@ from numba import njit
 from scipy.spatial import cKDTree
 
 from metricdp.metric.simd import WIDTH
-from metricdp.metric.space import MANHATTAN
 from metricdp.solve.solvers.firstorder.threads import in_threads
 from metricdp.solve.solvers.local.geometry import BLOCK_ENTRIES, near_groups
 
@@ -105,7 +104,7 @@ def nearest_outputs(nodes: Nodes) -> NDArray[np.float64]:
             np.minimum(nearest, block[first].min(axis=1), out=nearest)
         return nearest
     tree = cKDTree(geometry.output_points)
-    found, _ = tree.query(geometry.record_points[first], p=1 if geometry.kind == MANHATTAN else 2)
+    found, _ = tree.query(geometry.record_points[first], p=geometry.norm)
     return geometry.distance_of(np.asarray(found))
 
 

@@ -27,7 +27,7 @@ KEPT = "kept"  # the name of the state
 
 
 def plan_fingerprint(plan: Plan, identity: object) -> str:
-    """Return what identifies a plan: the problem, the regions and the options."""
+    """Return what identifies a plan: the problem, the regions and the options, the partitioner among them."""
     problem = plan.problem
     geometry, graph = problem.geometry, problem.graph
     arrays = geometry.record_points, geometry.output_points, graph.pairs, graph.distances, problem.prior
@@ -40,7 +40,7 @@ def save_regions(checkpoint: Checkpoint, held: Held, plan: Plan, bounds: tuple[f
     for region in range(plan.n_regions):
         state = held.fetch(KEPT, region, lambda *_: None)
         proof = {"Y": state["Y"], "theta": state["theta"], "radius": plan.radius}
-        notes = {"steps": int(state["steps"])}
+        notes = {"steps": int(state["steps"]), "outputs": fingerprint(plan.outputs_of(region))}
         checkpoint.save_state(region, State(-1, *bounds, Z=state["Z"], proof=proof, notes=notes))
 
 
@@ -55,13 +55,14 @@ def saved_regions(checkpoint: Checkpoint, plan: Plan) -> tuple[Plan, list[dict[s
             continue
         with found.state.checked():
             arrays = {**found.state.proof, "Z": found.state.arrays.get("Z")}
-            steps = found.state.notes.get("steps")
+            steps, outputs = (found.state.notes.get(name) for name in ("steps", "outputs"))
             if not isinstance(steps, int) or not 0 <= steps < 1 << 40:
                 raise InputError("steps must be a whole number of at least 0")
             own = array_of(arrays, "radius", np.float64, (plan.nodes.n,), low=0.0, high=LARGEST)
             values = {name: array_of(arrays, name, np.float32, (None,), high=LARGEST) for name in ("Z", "Y", "theta")}
-        if radius is not None and not np.array_equal(own, radius):
-            saved.append(None)  # windows had just grown: this region begins again
+        is_other = outputs != fingerprint(plan.outputs_of(region))  # a partitioner made other blocks elsewhere
+        if is_other or (radius is not None and not np.array_equal(own, radius)):
+            saved.append(None)  # or windows had just grown: this region begins again
             continue
         radius = own
         saved.append({**values, "steps": steps})

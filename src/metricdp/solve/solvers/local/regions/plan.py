@@ -1,8 +1,9 @@
 """The plan of a solve by regions: which outputs each owns, and what it must see of the others.
 
 Outputs in kd order are cut into ranges of equally many groups: halves of halves along the widest axis, so regions are
-compact. A region's own columns must be complete, so it sees every node that may report one of its outputs. Rows of
-these nodes need other outputs, too: those within the *halo* around its own.
+compact. Where a partitioner was asked for, outputs follow block by block and are cut between blocks (see `blocks`).
+A region's own columns must be complete, so it sees every node that may report one of its outputs. Rows of these nodes
+need other outputs, too: those within the *halo* around its own.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from metricdp.metric.simd import WIDTH
-from metricdp.metric.space import MANHATTAN
 from metricdp.solve.solvers.local.counts import table_reach_for
 from metricdp.solve.solvers.local.problem import LocalProblem, nodes_within
+from metricdp.solve.solvers.local.regions.blocks import divided_by
 from metricdp.solve.solvers.local.regions.part import StepPart, TablePart, graph_among, plain_nodes
 from metricdp.solve.solvers.local.repair import SHARED_ROW, put_together
 from metricdp.solve.solvers.local.windows import radius_for
@@ -48,31 +49,39 @@ class Plan:
         n_regions: int,
         radius: NDArray[np.float64] | None = None,
         beyond: float = 0.0,
+        cuts: NDArray[np.int64] | None = None,
     ) -> None:
         if not can_be_divided(problem):
             raise ValueError("only losses that are distances between points can be divided into regions")
         self.problem, self.gap, self.options = problem, gap, options
         order = problem.output_order
         self.n_groups = len(order) // WIDTH
-        self.cuts = np.linspace(0, self.n_groups, min(n_regions, self.n_groups) + 1).round().astype(np.int64)
+        even = np.linspace(0, self.n_groups, min(n_regions, self.n_groups) + 1).round().astype(np.int64)
+        self.cuts = even if cuts is None else cuts  # where each region's groups begin, and the number of groups
         self._points = np.ascontiguousarray(problem.geometry.output_points[order])
         self._given_radius = radius
         self.beyond = beyond  # of the table's windows beyond the usual, in units of 1 / epsilon
 
+    @classmethod
+    def by_blocks(cls, problem: LocalProblem, gap: float, options: LocalOptions, block_of: NDArray[np.int64]) -> Plan:
+        """Return regions that are blocks of the records, as far as whole groups of outputs can be."""
+        divided, cuts = divided_by(problem, block_of)
+        return cls(divided, gap, options, len(cuts) - 1, cuts=cuts)
+
     def with_radius(self, radius: NDArray[np.float64]) -> Plan:
         """Return the same regions with larger windows."""
-        other = Plan(self.problem, self.gap, self.options, self.n_regions, radius, self.beyond)
+        other = Plan(self.problem, self.gap, self.options, self.n_regions, radius, self.beyond, self.cuts)
         other.nodes, other.table_nodes = self.nodes, self.table_nodes
         return other
 
     def reaching(self, beyond: float) -> Plan:
         """Return the same regions with a table whose windows reach so much farther than usual."""
-        other = Plan(self.problem, self.gap, self.options, self.n_regions, self.radius, beyond)
+        other = Plan(self.problem, self.gap, self.options, self.n_regions, self.radius, beyond, self.cuts)
         other.nodes, other.table_nodes = self.nodes, self.table_nodes
         return other
 
     def with_regions(self, n_regions: int) -> Plan:
-        """Return a plan with another number of regions."""
+        """Return a plan with another number of regions, of equally many groups."""
         other = Plan(self.problem, self.gap, self.options, n_regions, self.radius)
         other.nodes = self.nodes
         return other
@@ -111,7 +120,7 @@ class Plan:
     @cached_property
     def _nearest(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         """Each node's distance to its nearest output, the region that owns this one, and its group."""
-        length, which = cKDTree(self._points).query(self._points_of(self.nodes), p=self._norm)
+        length, which = cKDTree(self._points).query(self._points_of(self.nodes), p=self.problem.geometry.norm)
         group = which // WIDTH
         return self.problem.geometry.distance_of(length), np.searchsorted(self.cuts, group, side="right") - 1, group
 
@@ -152,12 +161,8 @@ class Plan:
         return members
 
     def outputs_of(self, region: int) -> NDArray[np.int64]:
-        """Return the outputs that a region owns, in kd order."""
+        """Return the outputs that a region owns, in the order in which it works on them."""
         return self._outputs_of(np.arange(self.cuts[region], self.cuts[region + 1]))
-
-    @property
-    def _norm(self) -> int:
-        return 1 if self.problem.geometry.kind == MANHATTAN else 2
 
     def _points_of(self, nodes: Nodes) -> NDArray[np.float64]:
         return np.ascontiguousarray(self.problem.geometry.record_points[nodes.first])
@@ -171,7 +176,7 @@ class Plan:
         low, high = core.min(axis=0), core.max(axis=0)
         farthest = float(reach.max()) * (1.0 + ROUNDING)
         around = np.flatnonzero(((points >= low - farthest) & (points <= high + farthest)).all(axis=1))
-        away, _ = cKDTree(core).query(points[around], p=self._norm)
+        away, _ = cKDTree(core).query(points[around], p=self.problem.geometry.norm)
         near = around[away <= reach[around] * (1.0 + ROUNDING)]
         if len(near):
             return near
@@ -217,7 +222,7 @@ class Plan:
         )
 
     def _outputs_of(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the outputs of some groups, in kd order, without copies."""
+        """Return the outputs of some groups, in their order, without copies."""
         places = (groups[:, None] * WIDTH + np.arange(WIDTH)).ravel()
         return self.problem.output_order[places[places < self.problem.n_outputs]]
 
