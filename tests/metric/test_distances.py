@@ -158,3 +158,18 @@ def test_whole_city_of_neighbours(rome):
     degree = np.bincount(pairs.ravel(), minlength=records.n)[some]
     expected = (CoordinateMetric("haversine").to_rows(records, some) <= 0.5).sum(axis=0) - 1
     assert degree.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["euclidean", "manhattan"])
+@pytest.mark.parametrize("scale", [1.0, 1e-170, 1e-320, 1e99, 1e150, 1e307])
+def test_many_coordinates_are_measured_as_one_by_one(name, scale):
+    """Squares of 1e-170 vanish and those of 1e307 overflow: there the distances are as good as elsewhere."""
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=(40, 30)) * scale
+    b = np.concatenate((a[:5], a[:5] * (1.0 + 1e-15), rng.normal(size=(20, 30)) * scale))
+    metric = CoordinateMetric(name)
+    found = metric.between(a, b)
+    expected = metric.elementwise(a[:, None, :], b[None, :, :])
+    assert np.isclose(found, expected, rtol=2.0 * metric.rounding(30), atol=0.0).all()
+    assert (found[np.arange(5), np.arange(5)] == 0.0).all()
+    assert (found > 0.0).sum() == (expected > 0.0).sum()

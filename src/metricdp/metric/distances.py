@@ -235,13 +235,26 @@ class CoordinateMetric(Metric):
         return self.between(here, points)
 
     def between(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distance of each row of ``a`` to each row of ``b``, shape (len(a), len(b))."""
+        """Return the distance of each row of ``a`` to each row of ``b``, shape (len(a), len(b)).
+
+        Of many coordinates compiled code takes the squares as they are, with fewer roundings than `rounding` allows;
+        `elementwise` measures where they would overflow or lose digits.
+        """
+        if a.shape[1] > MAX_TREE_DIMENSION and self._has_safe_squares(a, b):
+            result = cdist(a, b, "cityblock" if self.name == "manhattan" else "euclidean")
+            i, k = np.nonzero(result < SMALLEST_FOR_TREE)
+            result[i, k] = self.elementwise(a[i], b[k])
+            return result
         result = np.empty((len(a), len(b)))
         block = max(1, CACHED_ENTRIES // max(1, b.size))
         for start in range(0, len(a), block):
             part = slice(start, start + block)
             result[part] = self.elementwise(a[part, None, :], b[None, :, :])
         return result
+
+    def _has_safe_squares(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+        """Return whether no square of a difference overflows."""
+        return self.name != "haversine" and all(np.abs(side).max(initial=0.0) <= LARGEST_FOR_TREE for side in (a, b))
 
 
 def sorted_pairs(found: NDArray[np.integer[Any]], distances: NDArray[np.float64], eta: float) -> Pairs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numba import set_num_threads
@@ -9,6 +11,7 @@ from tests.conftest import DATASETS, linprog_optimum, small_problem
 from tests.solve.local.exact import fault, loss_of
 
 import metricdp as mdp
+from metricdp.metric import CoordinateMetric
 from metricdp.solve.contract import Ended
 from metricdp.solve.result import Trace
 from metricdp.solve.solvers.local.counts import local_counts
@@ -180,6 +183,22 @@ def test_without_time_there_is_still_a_private_table(seconds):
     assert found.ended is Ended.STOPPED
     assert fault(found.table, problem.graph, problem.epsilon) == ""
     assert found.loss >= loss_of(found.table, problem.loss, problem.records.prior)
+
+
+def test_counts_of_many_coordinates_measure_from_a_sample_of_records(monkeypatch):
+    words = mdp.data.words()
+    problem = local_problem(mdp.Problem(words.select(range(600)), epsilon=4.0, eta=4.0))
+    whole = local_counts(replace(problem, geometry=replace(problem.geometry, asked_of=None)), gap=0.02)
+    between, asked = CoordinateMetric.between, []
+
+    def counted(metric, a, b):
+        asked.append(len(a) * len(b))
+        return between(metric, a, b)
+
+    monkeypatch.setattr(CoordinateMetric, "between", counted)
+    counts = local_counts(problem, gap=0.02)
+    assert counts == whole
+    assert 0 < max(asked) <= 300 * 600  # every second word stands for all
 
 
 def test_counts_are_near_the_truth():

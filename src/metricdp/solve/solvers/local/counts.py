@@ -158,8 +158,8 @@ def slots_within(nodes: Nodes, radius: NDArray[np.float64], among: NDArray[np.in
     geometry = problem.geometry
     if geometry.kind is None:
         found = 0
-        for _, block in distance_blocks(problem):
-            near = block[nodes.first[some]].reshape(len(some), -1, WIDTH).min(axis=2) <= reach[:, None]
+        for _, block in distance_blocks(problem, nodes.first[some]):
+            near = block.reshape(len(some), -1, WIDTH).min(axis=2) <= reach[:, None]
             found += int(near.sum())
     else:
         points = np.ascontiguousarray(geometry.record_points[nodes.first[some]])

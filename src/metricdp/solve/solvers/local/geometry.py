@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from metricdp.data.geodesy import EARTH_RADIUS_KM
-from metricdp.metric.distances import MAX_TREE_DIMENSION
+from metricdp.metric.distances import MAX_TREE_DIMENSION, CoordinateMetric
 from metricdp.metric.simd import WIDTH
 from metricdp.metric.space import ARC, MANHATTAN, Space
 from metricdp.solve.solvers.firstorder.kernels import INNER
@@ -49,6 +49,8 @@ class Geometry:
         By how much distances from points can be off, in addition to their relative error.
     asked
         Returns the metric's distances from all records to some outputs; needed if ``kind`` is None.
+    asked_of
+        Returns those from some records to some outputs, for metrics that need not measure from all of them.
     """
 
     record_points: NDArray[np.float64]
@@ -56,6 +58,7 @@ class Geometry:
     kind: int | None
     error: float = 0.0
     asked: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
+    asked_of: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]] | None = None
 
     def below(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return numbers that are not above the true distances."""
@@ -71,6 +74,12 @@ class Geometry:
     def norm(self) -> int:
         """Which norm measures lengths in the space of points: 1 or 2."""
         return 1 if self.kind == MANHATTAN else 2
+
+    def from_some(self, records: NDArray[np.int64], outputs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the metric's distances from some records to some outputs."""
+        if self.asked_of is None:
+            return self.to_outputs(outputs)[records]
+        return self.asked_of(records, outputs)
 
     def reach(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the length in the space of points of a distance."""
@@ -93,7 +102,8 @@ def geometry_of(records: Records, outputs: Outputs, metric: Metric) -> Geometry:
     space = Space.of(metric, here, there)
     if space is None or here.shape[1] > MAX_TREE_DIMENSION:
         asked = partial(_asked, records, outputs, metric)
-        return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), None, asked=asked)
+        asked_of = partial(_asked_of, here, there, metric) if isinstance(metric, CoordinateMetric) else None
+        return Geometry(np.ascontiguousarray(here), np.ascontiguousarray(there), None, asked=asked, asked_of=asked_of)
     return Geometry(space.unit * space.here, space.unit * space.there, space.kind, space.slack)
 
 
@@ -102,6 +112,17 @@ def _asked(records: Records, outputs: Outputs, metric: Metric, some: NDArray[np.
     if outputs.rows is not None:
         return metric.to_rows(records, outputs.rows[some])
     return metric.to_points(records, outputs.coordinates[some])
+
+
+def _asked_of(
+    here: NDArray[np.float64],
+    there: NDArray[np.float64],
+    metric: CoordinateMetric,
+    records: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the distances from some records to some outputs."""
+    return metric.between(here[records], there[outputs])
 
 
 @njit(**INNER)

@@ -122,6 +122,7 @@ class _Run:
         radius = radius_for(nodes, self.options.reach_for(self.gap))
         self.stop.check()
         iteration = Iteration(self._network(nodes, radius))
+        self._say_windows(iteration.network)
         self.stop.check()
         prices = kernel_prices(iteration)
         self.stop.check()
@@ -130,6 +131,7 @@ class _Run:
             wider = without_holes(nodes, wider)
             if self._has_room(iteration.network, wider):
                 iteration = Iteration(self._network(nodes, wider))
+                self._say_windows(iteration.network)
                 prices = kernel_prices(iteration)
         self._iteration = iteration
         net = iteration.network
@@ -140,17 +142,21 @@ class _Run:
         self._completion_seconds = SWEEPS * (time.perf_counter() - begin)
         iteration.take_multipliers()
         self.bound = certified_bound(iteration)[0]  # where neighbours are far apart it takes many steps to be better
+        self._say_windows(net, lower_bound=self.bound)
+        return iteration
+
+    def _say_windows(self, net: Network, **found: float) -> None:
+        """Say how large the windows are: the first multipliers, and with them a bound, may take long."""
         self.trace.add(
             stage="windows",
-            nodes=nodes.n,
-            pairs=nodes.graph.n_pairs,
+            nodes=net.nodes.n,
+            pairs=net.nodes.graph.n_pairs,
             edges=net.m,
             entries=net.windows.n_slots * WIDTH,
             multipliers=net.edges.n * WIDTH,
-            lower_bound=self.bound,
             bytes=held_bytes(),
+            **found,
         )
-        return iteration
 
     def _network(self, nodes: Nodes, radius: NDArray[np.float64]) -> Network:
         return network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over)

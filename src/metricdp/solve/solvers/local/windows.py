@@ -117,13 +117,15 @@ def radius_for(nodes: Nodes, reach: float) -> NDArray[np.float64]:
     return nearest_outputs(nodes) + reach * unit + np.maximum(nodes.nearest_neighbour - unit, 0.0)
 
 
-def distance_blocks(problem: LocalProblem) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Yield distances from all records to a few outputs in kd order: which outputs, and the block."""
-    order = problem.output_order
+def distance_blocks(
+    problem: LocalProblem, records: NDArray[np.int64] | None = None
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield distances from all records, or some, to a few outputs in kd order: which outputs, and the block."""
+    order, geometry = problem.output_order, problem.geometry
     step = WIDTH * max(1, BLOCK_ENTRIES // (WIDTH * problem.n_records))
     for first in range(0, len(order), step):
         part = slice(first, min(first + step, len(order)))
-        yield part, problem.geometry.to_outputs(order[part])
+        yield part, geometry.to_outputs(order[part]) if records is None else geometry.from_some(records, order[part])
 
 
 def windows_within(nodes: Nodes, radius: NDArray[np.float64]) -> Windows:
