@@ -49,6 +49,14 @@ class TestReserve:
         with pytest.raises(StoppedError):
             stop.check()
 
+    def test_a_busy_machine_is_slow(self, monkeypatch):
+        stop, begin = Stop(100.0), time.process_time()
+        monkeypatch.setattr(time, "monotonic", lambda: stop.begin + 6.0)
+        monkeypatch.setattr(time, "process_time", lambda: begin + 2.0)
+        assert stop.slowness == pytest.approx(3.0, rel=0.01)
+        monkeypatch.setattr(time, "process_time", lambda: begin + 12.0)  # two threads of an idle one
+        assert stop.slowness == 1.0
+
     def test_no_limit_no_reserve(self):
         stop = Stop()
         stop.keep_back(60.0)

@@ -37,6 +37,7 @@ class Stop:
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.begin = time.monotonic()
+        self._processor_begin = time.process_time()
         self.time_limit = float("inf") if time_limit is None else time_limit
         self.reserve = 0.0  # seconds
         self.most_bytes = float("inf")  # that this process may hold while solvers run
@@ -51,6 +52,12 @@ class Stop:
     def keep_back(self, seconds: float) -> None:
         """Reserve ``seconds`` before the deadline for the steps after the solvers."""
         self.reserve = max(self.reserve, seconds)
+
+    @property
+    def slowness(self) -> float:
+        """Seconds of the clock for each one of a processor so far, at least 1: more beside other work."""
+        processor = max(time.process_time() - self._processor_begin, 1e-3)
+        return max(1.0, (time.monotonic() - self.begin) / processor)
 
     @property
     def room(self) -> float:

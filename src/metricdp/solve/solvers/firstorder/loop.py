@@ -230,6 +230,8 @@ class Run:
         due = min(math.ceil(FIRST_CHECK * NEXT_CHECK**self.progress.checks), self.options.max_iterations)
         while self.iteration.steps < due and self.has_time():
             self.iteration.advance()
+            if self._is_insurance_due():  # where steps are slow, the next check may come too late
+                break
         if self.iteration.steps >= due:
             self.progress.checks += 1
         self.is_repaired = False
@@ -241,6 +243,8 @@ class Run:
         begin = time.perf_counter()
         self._repair_seconds = 0.0
         progress, steps = self.progress, self.iteration.steps
+        if self._is_insurance_due():  # before anything else that takes time
+            self.repair()
         self._raise(certified_bound(self.iteration))
         self.bounds.append((steps, progress.lower_bound))
         if self._is_polish_due():
@@ -248,7 +252,7 @@ class Run:
             proof = self.polisher.polish(unit_duals(self.iteration)) if self.polisher else None
             if self.polisher is not None and proof is not None:
                 self._raise(self.polisher.bound(proof), proof.arrays())
-        if self._is_repair_due() or self._is_insurance_due():
+        if self._is_repair_due():
             self.repair()
         if self._is_extension_due():
             self._extend()

@@ -136,7 +136,7 @@ class _Run:
         self._iteration = iteration
         net = iteration.network
         slots = slots_within(net.nodes, self._table_radius(net.nodes))
-        self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0)
+        self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0) * self.stop.slowness
         begin = time.perf_counter()
         complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=self._is_over)
         self._completion_seconds = SWEEPS * (time.perf_counter() - begin)
