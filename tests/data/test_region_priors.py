@@ -82,7 +82,7 @@ def test_a_raster_of_counts_is_a_prior():
         ([["a"]], None, "table of numbers"),
         ([[1.0]], (1.0, 2.0, 0.0, 3.0), "south < north"),
         ([[0.0]], None, "with people"),
-        ([[1.0]], (50.0, 1.0, 51.0, 2.0), "extent and its order"),
+        ([[1.0]], (50.0, 1.0, 51.0, 2.0), "extent, its unit"),
     ],
 )
 def test_rasters_that_are_none_are_refused(counts, extent, text):

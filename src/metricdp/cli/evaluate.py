@@ -17,7 +17,7 @@ from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_j
 from metricdp.cli.checks import check_targets
 from metricdp.cli.curves import epsilons_of, leakage_fields, print_sweep, print_told, sweep_fields, swept, told
 from metricdp.cli.regions import print_region, refuse_options, region_fields
-from metricdp.data import read_matrix, read_records
+from metricdp.data import read_matrix, read_places
 from metricdp.data.named import file_named
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
@@ -68,7 +68,10 @@ def evaluate_command(
     ] = None,
     prior: Annotated[
         Path | None,
-        typer.Option(help="For regions: places where people are; the centres of the cells, all alike, by default."),
+        typer.Option(
+            help="For regions: places where people are, or a raster of counts (.asc); the centres of the cells, all "
+            "alike, by default."
+        ),
     ] = None,
     per_record: Annotated[Path | None, typer.Option(help="CSV to write each record's expected loss to.")] = None,
     steps: Annotated[
@@ -170,7 +173,7 @@ def _found(
     if region is not None:
         given = {"trajectory": steps, "sweep": epsilons, "loss": None if loss == "distance" else loss}
         refuse_options(given, dict.fromkeys(given))
-        return at_places(region, None if prior is None else read_records(prior))
+        return at_places(region, None if prior is None else read_places(prior, region.region))
     if prior is not None:
         raise InputError("--prior is for regions, and the file of records holds their prior: leave it out")
     return rebuild(file, loss=_loss(loss))

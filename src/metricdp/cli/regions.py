@@ -12,7 +12,7 @@ from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
 from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
 from metricdp.cli.checks import warn_of_people
-from metricdp.data import Records, read_records, region, region_of_polygon
+from metricdp.data import Records, read_places, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
 from metricdp.data.region import Region
 from metricdp.data.writing import stream_number, write_whole
@@ -106,7 +106,7 @@ def solve_region(
     """
     box, places = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
     if prior not in (None, "uniform"):
-        places = read_records(file_named("--prior", str(prior), "uniform"))
+        places = read_places(file_named("--prior", str(prior), "uniform"), box)
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)

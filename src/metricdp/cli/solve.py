@@ -71,7 +71,11 @@ def solve_command(
     ] = None,
     prior: Annotated[
         str | None,
-        typer.Option(help="uniform, or a file with one weight per chosen record.", autocompletion=one_of("uniform")),
+        typer.Option(
+            help="uniform, or a file with one weight per chosen record; for a region points with weights, or a "
+            "raster of counts (.asc).",
+            autocompletion=one_of("uniform"),
+        ),
     ] = None,
     destination_prior: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""Where people are in a region: counts on a grid, or alike inside the convex hull of a polygon."""
+"""Where people are in a region: points or counts on a grid, or alike inside the convex hull of a polygon."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
+from metricdp.data.readers.dispatch import read_records
+from metricdp.data.readers.files import format_of
+from metricdp.data.readers.raster import read_raster
 from metricdp.data.records import Records
 from metricdp.data.region import Region, region_around
 from metricdp.data.regions import Region as Polygons
 from metricdp.errors import InputError
 
 if TYPE_CHECKING:
+    from os import PathLike
     from typing import Any
 
     from numpy.typing import ArrayLike, NDArray
 
     Extent = tuple[float, float, float, float]
+
+RASTER = ".asc"
 
 
 def region_of_polygon(polygon: str | Path | ArrayLike, **options: Any) -> tuple[Region, Records]:
@@ -40,6 +46,23 @@ def region_of_polygon(polygon: str | Path | ArrayLike, **options: Any) -> tuple[
         corners = np.asarray(polygon, dtype=np.float64)
     box = region_around(Records(corners, kind="places"), **options)
     return box, places_in_hull(box, corners)
+
+
+def read_places(path: str | PathLike[str], region: Region) -> Records:
+    """Read where people are in a region.
+
+    Parameters
+    ----------
+    path
+        A raster of counts (``.asc``, see `read_raster`), of which the cells in the region are taken, or points with
+        weights in any file that `read_records` reads. Both may be packed: ``.gz``.
+    region
+        Where a promise is wanted.
+    """
+    if format_of(path) != RASTER:
+        return read_records(path)
+    counts, extent = read_raster(path)
+    return places_of_counts(region, counts, extent=extent)
 
 
 def places_in_hull(region: Region, corners: ArrayLike) -> Records:
@@ -97,7 +120,10 @@ def places_of_counts(region: Region, counts: ArrayLike, *, extent: Extent | None
     middles = low + shares * (high - low)
     inside = ~region.is_outside(middles)
     if not inside.any():
-        raise InputError("no cell of the raster with people lies in the region: check its extent and its order of rows")
+        raise InputError(
+            "no cell of the raster with people lies in the region: check its extent, its unit (degrees for places) and "
+            "its order of rows"
+        )
     return Records(middles[inside], prior=raster[rows[inside], columns[inside]], kind=region.kind)
 
 
