@@ -428,13 +428,14 @@ class TestCheckpoint:
         return mdp.solve(town, method="local", gap=gap, options=options, checkpoint=folder, resume=resume)
 
     def test_goes_on(self, town, tmp_path):
-        first = self.solve(town, tmp_path, steps=60)
+        first = self.solve(town, tmp_path, steps=200)
         assert first.status is mdp.Status.LIMIT
         again = self.solve(town, tmp_path, resume=True)
         assert again.status is mdp.Status.OPTIMAL
         looks = [row["iteration"] for row in again.trace.rows if row["stage"] == "local"]
-        assert looks[0] > 60
-        assert again.iterations < 2 * self.solve(town, tmp_path / "anew").iterations
+        assert looks[0] > 200
+        # steps that were taken for nothing would come on top of those of a whole run
+        assert again.iterations < self.solve(town, tmp_path / "anew").iterations + 100
 
     def test_other_losses_have_none(self, tmp_path):
         problem = contiguous(30, loss="travel", epsilon=25.0)
