@@ -81,6 +81,12 @@ def test_places_are_cells_or_points(tmp_path):
     assert np.allclose(cells.prior, same.prior)
 
 
+def test_other_formats_name_the_way(tmp_path):
+    region = mdp.data.region(41.0, 12.0, 41.2, 12.4, spacing=5.0)
+    with pytest.raises(InputError, match="gdal_translate -of AAIGrid"):
+        mdp.data.read_places(tmp_path / "people.TIF", region)
+
+
 def test_solve_and_evaluate_take_a_raster(tmp_path):
     raster, file = tmp_path / "people.asc", tmp_path / "region.mdp"
     raster.write_text(HEADER + COUNTS)

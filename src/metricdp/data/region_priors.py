@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Extent = tuple[float, float, float, float]
 
-RASTER = ".asc"
+RASTER, OTHER_RASTERS = ".asc", (".tif", ".tiff", ".vrt", ".nc", ".bil", ".img")
 
 
 def region_of_polygon(polygon: str | Path | ArrayLike, **options: Any) -> tuple[Region, Records]:
@@ -59,7 +59,12 @@ def read_places(path: str | PathLike[str], region: Region) -> Records:
     region
         Where a promise is wanted.
     """
-    if format_of(path) != RASTER:
+    suffix = format_of(path)
+    if suffix in OTHER_RASTERS:
+        raise InputError(
+            f"{path} is a raster of another format: gdal_translate -of AAIGrid {path} people.asc makes one"
+        )
+    if suffix != RASTER:
         return read_records(path)
     counts, extent = read_raster(path)
     return places_of_counts(region, counts, extent=extent)
