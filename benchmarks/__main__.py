@@ -130,12 +130,17 @@ def check_options(name: str, arguments: argparse.Namespace) -> None:
         print(f"note: {name} does not look at {options}", flush=True)
 
 
+def options_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that a study takes."""
+    return {option: getattr(arguments, option) for option in sorted(USED[name])}
+
+
 def run(name: str, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     if name in OTHERS:
         return importlib.import_module(f"benchmarks.{name}").run()
     if name in KEEPING:
         keep = _keeper(arguments.out / f"{name}.jsonl", {**machine(), "seed": seed})
-        return importlib.import_module(f"benchmarks.{name}").run(keep=keep, sizes=arguments.sizes, old=arguments.old)
+        return importlib.import_module(f"benchmarks.{name}").run(keep=keep, **options_of(name, arguments))
     module, full, quick = REGISTERED[name]
     chosen = quick if arguments.quick else full
     for option in ("limit", "repetitions"):

@@ -28,7 +28,6 @@ from metricdp.statistics.channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -44,7 +43,7 @@ SMALL_DEFICIT = 1e-3  # of the log-likelihood of all reports, where estimates ar
 MAX_UPDATES = 20_000
 
 
-def run(*, keep: Keep, sizes: Sequence[int] | None = None, old: Path | None = None) -> dict[str, Any]:  # noqa: ARG001
+def run(*, keep: Keep, sizes: Sequence[int] | None = None) -> dict[str, Any]:
     wanted = os.environ.get("METRICDP_BENCH_PARTS", " ".join(PARTS)).split()
     rows, texts = [], []
     for part in wanted:

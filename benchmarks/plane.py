@@ -220,7 +220,7 @@ def ask(task: dict[str, Any]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run(*, keep: Keep, sizes: list[int] | None = None, old: Path | None = None) -> dict[str, Any]:  # noqa: ARG001
+def run(*, keep: Keep, sizes: list[int] | None = None) -> dict[str, Any]:
     """Measure all rows, or those of the given ``sizes`` only."""
     rows = []
     for task in tasks(sizes):

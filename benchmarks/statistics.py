@@ -26,7 +26,6 @@ from metricdp.statistics.channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -41,7 +40,7 @@ BOOTSTRAPPED = 2  # questions of each population: the others would take as long 
 RIVALS = ("exponential", "planar-laplace-snapped", "planar-laplace-remapped")
 
 
-def run(*, keep: Keep, sizes: Sequence[int] | None = None, old: Path | None = None) -> dict[str, Any]:  # noqa: ARG001
+def run(*, keep: Keep, sizes: Sequence[int] | None = None) -> dict[str, Any]:
     wanted = os.environ.get("METRICDP_BENCH_PARTS", " ".join(PARTS)).split()
     rows, texts = [], []
     for part in wanted:

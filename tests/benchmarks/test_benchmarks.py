@@ -1,12 +1,15 @@
 """The benchmarks themselves: nobody wins by failing, and figures mean what they say."""
 
+import argparse
+import importlib
+import inspect
 import json
 import math
 import sys
 
 import numpy as np
 import pytest
-from benchmarks.__main__ import main
+from benchmarks.__main__ import KEEPING, main, options_of
 from benchmarks.auto import Runs, compare, losses, markdown, run, run_once, undecided
 from benchmarks.instances import Instance, rome_nodes
 from benchmarks.judge import judge, satisfied_epsilon
@@ -26,6 +29,13 @@ SMALL = Instance("grid", 12, 6, 1.0)
 def answered(method, *, gap, is_peer, **answer):
     whole = {"seconds": 1.0, "gap": 0.001, "is_certified": True, "loss": 1.0, "lower_bound": 0.999} | answer
     return Outcome("one", method, gap, is_peer, [whole])
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_studies_take_the_options_that_they_are_given(name):
+    given = argparse.Namespace(sizes=[3], old=None)
+    study = importlib.import_module(f"benchmarks.{name}").run
+    inspect.signature(study).bind(keep=list, **options_of(name, given))
 
 
 @pytest.mark.parametrize("fault", [{"missing": "no module"}, {"failed": "memory"}, {"late": 5.0}])
