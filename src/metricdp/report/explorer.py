@@ -50,6 +50,7 @@ SCRIPTS = (
     "sentences.js",
     "names.js",
     "ground.js",
+    "canvas.js",
     "map.js",
     "lists.js",
     "panels.js",

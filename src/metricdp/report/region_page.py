@@ -37,6 +37,7 @@ SCRIPTS = (
     "sentences.js",
     "names.js",
     "ground.js",
+    "canvas.js",
     "region-read.js",
     "region-map.js",
     "panels.js",
