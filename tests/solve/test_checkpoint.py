@@ -15,8 +15,9 @@ import pytest
 from safetensors import safe_open
 
 import metricdp as mdp
-from metricdp.errors import FileFormatError
+from metricdp.errors import FileFormatError, StoppedError
 from metricdp.solve.checkpoint import Checkpoint, State, fingerprint
+from metricdp.solve.solvers.benders.loop import Run
 
 GAP = 1e-4
 WORDS = ("road:gothenburg", "--records", "300", "--outputs", "50", "--epsilon", "8", "--eta", "0.5")
@@ -115,6 +116,28 @@ class TestResume:
         assert kept == sorted(kept)
         assert kept == bounds[len(bounds) - len(kept) :]
         assert (np.diff([lower for _, lower in kept]) >= 0).all()
+
+    def test_an_iteration_that_was_broken_off_after_its_cuts_is_done_again(self, tmp_path, monkeypatch):
+        """It has a number by then, and no file: a state that named it could not be gone on from."""
+        note_feasible, calls = Run._note_feasible, []
+
+        def interrupted(self, answers, progress):
+            calls.append(progress.iteration)
+            if progress.iteration == 2:
+                raise StoppedError("it was time to stop")
+            return note_feasible(self, answers, progress)
+
+        monkeypatch.setattr(Run, "_note_feasible", interrupted)
+        first = run(town(), tmp_path)
+        assert calls == [0, 1, 2]
+        iteration, bound = stored(tmp_path)
+        assert iteration == 1
+        monkeypatch.undo()
+        again = run(town(), tmp_path, resume=True)
+        assert steps(again)[0]["iteration"] == 2
+        assert steps(again)[0]["lower_bound"] >= bound
+        assert again.status is mdp.Status.OPTIMAL
+        assert again.lower_bound >= first.lower_bound
 
     def test_without_resume_an_old_run_is_replaced(self, copy):
         (copy / ".metricdp-0123456789abcdef.tmp").write_bytes(b"left by a kill")

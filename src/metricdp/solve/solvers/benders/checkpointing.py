@@ -37,12 +37,12 @@ def store(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
     """Write the cuts of an iteration, the best matrix and the proof."""
     cuts = run.master.cuts
     arrays, notes = _written(cuts[progress.n_stored :])
-    progress.n_stored = len(cuts)
+    progress.n_stored, progress.stored = len(cuts), progress.iteration
     checkpoint.save(run.component.number, _state(run, progress), arrays, notes)
 
 
 def store_bounds(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
-    """Write only the matrix and the proof: the results of an interrupted iteration."""
+    """Write only the matrix and the proof: the results of an interrupted iteration, which is done again later."""
     checkpoint.save_state(run.component.number, _state(run, progress))
 
 
@@ -54,7 +54,7 @@ def _state(run: Run, progress: Progress) -> State:
         rows = {name: getattr(proof.rows, name) for name in ("tail", "head", "output", "exponent", "y")}
         more = {**rows, "weights": proof.weights, **{f"cuts-{name}": value for name, value in more.items()}}
     notes = {"feasible_since": list(progress.feasible_since.items()), "cuts": kinds if proof is not None else []}
-    return State(progress.iteration, progress.lower_bound, progress.upper_bound, Z, more, notes)
+    return State(progress.stored, progress.lower_bound, progress.upper_bound, Z, more, notes)
 
 
 def restore(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
@@ -66,7 +66,8 @@ def restore(checkpoint: Checkpoint, run: Run, progress: Progress) -> None:
     for step in saved.steps:
         with step.checked():
             _add(run, _read(step.arrays, step.notes, run.blocks))
-    progress.iteration, progress.n_stored = saved.iteration, len(master.cuts)
+    progress.iteration = progress.stored = saved.iteration
+    progress.n_stored = len(master.cuts)
     stored, proof = saved.state, saved.state.proof
     with stored.checked():
         progress.feasible_since = _feasible_since(stored.notes.get("feasible_since"), len(run.blocks))

@@ -52,7 +52,8 @@ class Progress:
     Z: NDArray[np.float64] | None = None
     iteration: int = -1
     proof: Proof | None = None  # of the lower bound
-    n_stored: int = 0  # cuts that the checkpoint's iterations hold
+    stored: int = -1  # the last iteration that the checkpoint holds
+    n_stored: int = 0  # cuts that its iterations hold
     feasible_since: dict[int, int] = field(default_factory=dict)
     trouble: str = ""  # what ended the run
     is_out_of_room: bool = False
