@@ -42,7 +42,7 @@ def grouped_bound(problem: mdp.PlaneProblem, side: float, eta: float, *, time_li
         records,
         epsilon=problem.epsilon,
         eta=eta,
-        outputs=list(range(problem.n_outputs)),  # any records: the costs are given
+        outputs=np.zeros((problem.n_outputs, 1)),  # any points: the costs are given
         loss=costs,
         metric=away,
     )

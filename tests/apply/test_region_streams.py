@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import metricdp as mdp
+from metricdp import evaluate
 from metricdp.apply import (
     batched,
     perturb_file,
@@ -23,6 +24,8 @@ from metricdp.apply import (
 )
 from metricdp.budget import BudgetsExceededError, Ledger
 from metricdp.errors import InputError
+from metricdp.extras import make_measurement
+from metricdp.report.explorer import explorer_page
 
 INSIDE = np.array([[41.885, 12.465], [41.886, 12.466], [41.887, 12.467], [41.885, 12.465]])
 PERSONS = ["Ana", "Ben", "Ana", "Cleo"]
@@ -170,9 +173,34 @@ def test_a_ledger_draws_for_points_and_refuses_records_ways(mechanism, tmp_path)
     ledger = Ledger(tmp_path / "ledger.db", limit=2.0)
     assert ledger.perturb_region(mechanism, "Ana", INSIDE[:2]).shape == (2,)
     assert ledger.spent("Ana") == 2.0
-    with pytest.raises(AttributeError):
-        ledger.perturb_points(mechanism, "Ben", INSIDE, limit=1.0)
-    assert ledger.spent("Ben") == 0.0
+    records = mdp.exponential(mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=2.0))
+    for wrong, text in (
+        (lambda: ledger.perturb_points(mechanism, "Ben", INSIDE, limit=1.0), "use perturb_region"),
+        (lambda: ledger.perturb(mechanism, "Ben", ["r1c1"]), "use perturb_region"),
+        (lambda: ledger.perturb_region(mechanism, "Ben", INSIDE, outside="boarder"), "unknown policy 'boarder'"),
+        (lambda: ledger.perturb_region(records, "Ben", [[0.0, 1.0]]), "but a Mechanism: use perturb or perturb_points"),
+    ):
+        with pytest.raises(InputError, match=text):
+            wrong()
+        assert ledger.spent("Ben") == 0.0
+
+
+def test_what_judges_records_names_the_way_for_regions(mechanism, tmp_path):
+    problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=2.0)
+    for wrong in (
+        lambda: mdp.Tracker(mechanism),
+        lambda: evaluate.remap(mechanism, problem),
+        lambda: evaluate.attack(mechanism, problem),
+        lambda: evaluate.utility(mechanism, problem),
+        lambda: mdp.audit(mechanism, problem),
+        lambda: make_measurement(mechanism),
+    ):
+        with pytest.raises(InputError, match=r"use metricdp\.evaluate\.at_places"):
+            wrong()
+    with pytest.raises(InputError, match=r"use Ledger\.perturb_region"):
+        mdp.Memoized(mechanism, tmp_path / "memory.db")
+    with pytest.raises(InputError, match=r"use metricdp\.report\.region_page"):
+        explorer_page(mechanism)
 
 
 def test_doors_of_records_name_the_door_of_regions(mechanism, tmp_path):

@@ -302,3 +302,6 @@ def test_the_bound_from_groups_is_below_that_from_places():
         bound = grouped_bound(problem, side, 10.0, time_limit=60.0).lower_bound
         assert 0.0 < bound <= optimum.loss
     assert grouped_bound(problem, 1e-4, 10.0, time_limit=60.0).lower_bound > 0.97 * optimum.lower_bound
+    many = mdp.PlaneProblem(box, epsilon=1.0, outputs=random.uniform(box.low, box.high, (50, 2)), places=places)
+    bound = grouped_bound(many, 0.6, 10.0, time_limit=60.0).lower_bound  # fewer groups than outputs
+    assert 0.0 < bound <= mdp.solve_plane(many, max_steps=200, bound=False).loss

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import metricdp as mdp
-from metricdp.budget.ledger import Ledger, currency_of
+from metricdp.budget.amounts import currency_of
+from metricdp.budget.ledger import Ledger
 from metricdp.budget.memoized import memoize
 from metricdp.budget.refusals import BudgetExceededError, BudgetsExceededError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 import metricdp as mdp
 from metricdp.cli.main import app
+from metricdp.data.readers import streams
+from metricdp.data.readers.streams import Allowance
 from metricdp.errors import FileFormatError, InputError
 
 HEADER = "ncols 4\nnrows 2\nxllcorner 12.0\nyllcorner 41.0\ncellsize 0.1\nNODATA_value -1\n"
@@ -55,6 +58,9 @@ def test_other_ways_to_write_the_same(tmp_path, text):
         (HEADER.replace("ncols 4", "ncols nan") + COUNTS, "does not say where its cells are"),
         (HEADER.replace("ncols 4", "ncols 1e300") + COUNTS, "does not say where its cells are"),
         (HEADER.replace("12.0", "inf") + COUNTS, "does not say where its cells are"),
+        ("nrows 5\n" + HEADER + COUNTS, "line 3: nrows stands there twice"),
+        ("xllcenter 99\n" + HEADER + COUNTS, "has xllcorner and xllcenter, of which only one is meant"),
+        ("dx 0.25\n" + HEADER + COUNTS, "has cellsize and dx, of which only one is meant"),
     ],
 )
 def test_what_is_no_raster_is_refused(tmp_path, text, message):
@@ -69,6 +75,30 @@ def test_more_than_fits_into_memory_is_refused(tmp_path):
     file.write_text(HEADER + COUNTS)
     with pytest.raises(InputError, match="more than fits"):
         mdp.data.read_raster(file, memory_limit=1e-7)
+
+
+def test_one_number_a_line_takes_no_more_than_is_counted(tmp_path, monkeypatch):
+    file, counted, take, peaks = tmp_path / "thin.asc", {}, Allowance.take, []
+    monkeypatch.setattr(Allowance, "take", lambda self, n: (take(self, n), counted.update(taken=self.taken))[0])
+    for n in (300_000, 900_000):
+        file.write_text(HEADER.replace("ncols 4", "ncols 1").replace("nrows 2", f"nrows {n}") + "7\n" * n)
+        tracemalloc.start()
+        assert mdp.data.read_raster(file).counts.sum() == 7 * n
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert counted["taken"] == 900_000 * 24
+    assert peaks[1] - peaks[0] < 600_000 * 24
+
+
+def test_a_raster_that_unpacks_to_far_more_is_refused_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "ALWAYS_UNPACKED_BYTES", 100_000)
+    file = tmp_path / "bomb.asc.gz"
+    file.write_bytes(gzip.compress(b"ncols 1\n" + b"0\n" * 2_000_000))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="unpacks to more than 50 times"):
+        mdp.data.read_raster(file)
+    assert tracemalloc.get_traced_memory()[1] < 2e7
+    tracemalloc.stop()
 
 
 def test_places_are_cells_or_points(tmp_path):

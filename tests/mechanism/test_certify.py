@@ -261,12 +261,22 @@ def test_copies_are_certified_again():
     for again in (copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))):  # noqa: S301
         assert np.array_equal(again.table, mechanism.table)
         assert not again.table.flags.writeable
-    kind, parts = mechanism.__reduce__()
+    again, (kind, parts, is_from_file) = mechanism.__reduce__()
     spoiled = np.zeros_like(mechanism.table)
     spoiled[:, 0] = 1 << 63
     spoiled[0] = np.roll(spoiled[0], 1)
     with pytest.raises(mdp.CertificationError):
-        kind(spoiled, *parts[1:])
+        again(kind, (spoiled, *parts[1:]), is_from_file)
+
+
+def test_claims_of_a_file_remain_claims_in_copies(tmp_path):
+    mechanism = mdp.solve(mdp.Problem(mdp.data.grid(2, 3), epsilon=1.0, eta=1.0)).mechanism
+    assert "Optimal within" in str(copy.deepcopy(mechanism).certificate)
+    mechanism.save(tmp_path / "made.mdp")
+    loaded = mdp.load(tmp_path / "made.mdp")
+    for again in (copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))):  # noqa: S301
+        assert again.certificate.is_from_file
+        assert str(again.certificate) == str(loaded.certificate)
 
 
 @pytest.mark.parametrize(

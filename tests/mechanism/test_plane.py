@@ -16,7 +16,9 @@ from tests.mechanism.damage import packed, unpacked
 from tests.mechanism.plane_exact import distribution, is_private
 
 import metricdp as mdp
+from metricdp.data.region import Region
 from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.mechanism import plane_certify
 from metricdp.mechanism.container import metadata_hash
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_certify import check_plane, exact_weights, is_nearly_flat
@@ -182,6 +184,25 @@ def test_hardly_different_values_are_cleared_only_where_fractions_agree():
         if flat:
             assert is_private(table, (1, 1), 1e-10, (Fraction(1), Fraction(1)))
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("weights", ["bspline2", "triangles"])
+def test_whole_numbers_decide_many_inequalities_at_once(weights, monkeypatch):
+    """Cells that are next to nothing wide, equal rows along them: floats clear none, and the first fault is named."""
+    monkeypatch.setattr(plane_certify, "EXACT_AT_ONCE", 7)
+    thin = Region((0.0, 0.0), (4.0, 3 * 2.0**-60), (4, 3), (0.0, 0.0), (4.0, 3 * 2.0**-60), "vectors", weights)
+    rows = whole_rows(1.0 + 0.3 * np.random.default_rng(0).random((thin.shape[0], 3)))
+    table = rows.repeat(thin.shape[1], axis=0)
+    if weights == "triangles":  # every other row of nodes is moved by half a cell, so only equal rows have no slope
+        table = rows[:1].repeat(thin.n_nodes, axis=0)
+    check = check_region(table, thin, 4.0)
+    assert check.certified
+    assert weights == "triangles" or check.n_decided_exactly == check.n_compared
+    broken = table.copy()
+    broken[thin.shape[1] + 1] += np.array([100, -100 % 2**64, 0], dtype=np.uint64)
+    found = check_region(broken, thin, 4.0)
+    assert not found.certified
+    assert found.fault.startswith("output 0 changes too fast")
 
 
 def test_an_output_that_is_never_reported_is_private():
@@ -381,7 +402,15 @@ def test_names_of_outputs_are_kept(mechanism, tmp_path):
     assert again.outputs.names == names
     assert again.outputs.ids(again.records) == names
     assert copy.deepcopy(again).outputs.names == names
-    for wrong in (["a", "b"], ["a", "b", "c", "c"], ["a", "b", "c", 4], {"a": 1}, "abcd", ["", "b", "c", "d"]):
+    for wrong in (
+        ["a", "b"],
+        ["a", "b", "c", "c"],
+        ["a", "b", "c", 4],
+        {"a": 1},
+        "abcd",
+        ["", "b", "c", "d"],
+        ["\ud800", "b", "c", "d"],
+    ):
         edited(path, lambda metadata, wrong=wrong: metadata.update(output_names=json.dumps(wrong)))
         with pytest.raises(FileFormatError, match="damaged"):
             mdp.load_plane(path)
@@ -406,6 +435,7 @@ def edited(path, change):
         ({"cells": "[5, 4]"}, FileFormatError, "rows, its region"),
         ({"cells": "[5.0, 5]"}, FileFormatError, "cells each way"),
         ({"cells": "[100000, 100000]"}, FileFormatError, "cells each way"),
+        ({"cells": f"[1{400 * '0'}, 4]"}, FileFormatError, "got a number far beyond"),
         ({"low": json.dumps([(50.0).hex(), (12.46).hex()])}, FileFormatError, "low < high"),
         ({"high": json.dumps([(41.897).hex(), (12.482).hex()])}, CertificationError, "too fast"),
         ({"weights": "bspline3"}, FileFormatError, "this version knows"),
@@ -444,6 +474,7 @@ def test_a_changed_byte_is_found(mechanism, tmp_path):
         ("cells", '"56"'),
         ("low", '{"0x1.0000000000000p+0": 1, "0x1.8000000000000p+0": 2}'),
         ("epsilon", (1e-300).hex()),
+        ("epsilon", (1e-140).hex()),
     ],
 )
 def test_metadata_of_other_kinds_are_refused_in_one_line(mechanism, tmp_path, key, text):

@@ -10,6 +10,7 @@ import pytest
 from tests.mechanism.plane_exact import as_lists, factor, great_circle, is_private_over_triangles, triangle_chances
 from tests.mechanism.test_plane import whole_rows
 from tests.mechanism.test_plane_pairs import STEPS, pairs_of_points, true_place
+from tests.solve.plane.lattice import all_cones
 
 import metricdp as mdp
 from metricdp.data.weights import KINDS
@@ -49,10 +50,13 @@ def test_splines_are_decided_as_by_their_own_check():
 
 def test_cones_of_the_solver_are_these_inequalities():
     splines = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.4)
-    cones, found = Cones.of(splines), splines.lattice.inequalities(splines.cells)
-    scale = np.array([cones.side / cones.sides[0], cones.side / cones.sides[1], 1.0])
-    assert np.array_equal(cones.nodes, found.nodes)
-    assert np.allclose(cones.factors, found.factors / 4.0 * scale[None, :, None], rtol=1e-15)
+    (nodes, factors), (n, m) = all_cones(splines), splines.shape
+    moves, kinds = Cones.of(splines).kinds
+    for number, (p, q) in enumerate(np.ndindex(2 * n - 3, 2 * m - 3)):
+        kind = 2 * (p % 2) + q % 2
+        at = (p // 2 + moves[kind, :, 0]) * m + q // 2 + moves[kind, :, 1]
+        assert np.array_equal(at, nodes[number])
+        assert np.allclose(kinds[kind], factors[number], rtol=1e-15)
 
 
 def test_triangles_are_decided_as_by_fractions():

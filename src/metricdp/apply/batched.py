@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metricdp.apply.kinds import check_of_records
 from metricdp.apply.text import TextSummary, Words
 from metricdp.errors import InputError
+from metricdp.mechanism.plane import check_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def batched(
     >>> [len(note.split()) for note in noisy["note"]]
     [2, 1]
     """
-    check_of_records(mechanism, "perturb_region_frame")
+    check_of_records(mechanism, "perturb_region_frame, which takes points as they are")
     texts, columns = ((one,) if isinstance(one, str) else tuple(one) for one in (text, ids))
     if not texts and not columns:
         raise InputError("no column is named: give text='...' for texts, or ids='...' for columns of ids")

@@ -11,7 +11,6 @@ import numpy as np
 
 from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
-from metricdp.apply.kinds import check_of_records
 from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
 from metricdp.apply.writers import CsvWriter, GeoJsonWriter, Writer, cell_of, coordinate_names
 from metricdp.budget.charging import Persons, charged, nowhere
@@ -19,6 +18,7 @@ from metricdp.data.readers.files import format_of
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import Target, check_writable, replacing
 from metricdp.errors import InputError
+from metricdp.mechanism.plane import check_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ def perturb_file(
     progress
         Called after each piece.
     """
-    check_of_records(mechanism, "perturb_region_file")
+    check_of_records(mechanism, "perturb_region_file, which takes points as they are")
     check_writable(target, may_be_stream=True)
     check_far(far)
     if snap_limit is not None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from metricdp.apply.batches import columns_of_secrets
 from metricdp.apply.copies import Copies
-from metricdp.apply.kinds import check_of_records
 from metricdp.apply.snapping import check_far, check_limit, draw_points, snap_points
 from metricdp.data.readers.columns import listed
 from metricdp.errors import InputError, MissingExtraError, revealed
+from metricdp.mechanism.plane import check_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def perturb_column(
     >>> perturb_column(mechanism, homes, keep_index=True).to_dict()
     {'Ana': 'r00c00', 'Ben': 'r01c01'}
     """
-    check_of_records(mechanism, "perturb_region_frame")
+    check_of_records(mechanism, "perturb_region_frame, which takes points as they are")
     pandas = pandas_module()
     if not isinstance(column, pandas.Series):
         raise InputError(f"a column must be a pandas Series, got {type(column).__name__}: take frame['name']")
@@ -100,7 +100,7 @@ def perturb_frame(
     fast_snap
         Snap with a tree: the same records much sooner, but how long it takes depends on the points.
     """
-    check_of_records(mechanism, "perturb_region_frame")
+    check_of_records(mechanism, "perturb_region_frame, which takes points as they are")
     check_limit(snap_limit)
     check_far(far)
     points, write = points_of(mechanism, frame)
@@ -126,7 +126,7 @@ def snap_distances(mechanism: Mechanism, frame: Any) -> Any:
 
     This reveals something about the true points: it is for their holder, never to be published with the reports.
     """
-    check_of_records(mechanism, "perturb_region_frame")
+    check_of_records(mechanism, "perturb_region_frame, which takes points as they are")
     points, _ = points_of(mechanism, frame)
     return pandas_module().Series(snap_points(mechanism, points)[1], index=frame.index, name="snap_distance")
 

@@ -11,7 +11,6 @@ import numpy as np
 from metricdp.apply.batches import csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
 from metricdp.apply.files import FileSummary, check_columns, is_geojson, writer_of
-from metricdp.apply.kinds import nearest_nodes
 from metricdp.apply.writers import cell_of
 from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.streams import TextSource
@@ -112,7 +111,7 @@ def _write(
             is_outside |= bool(region.is_outside(points).any())
             is_beyond |= bool(region.is_beyond(points).any())
             writer.write(drawn, batch.kept)
-            copies.look(batch.kept, nearest_nodes(mechanism, points), points, text_of=cell_of)
+            copies.look(batch.kept, mechanism.region.nearest_nodes(points), points, text_of=cell_of)
             summary.reports += len(drawn)
             if progress is not None:
                 progress(text, summary.reports)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.apply.frames import check_kept, checked_index, points_of, refuse_copies, values_of
-from metricdp.apply.kinds import nearest_nodes
 from metricdp.budget.charging import name_of_person
 from metricdp.errors import InputError
 from metricdp.mechanism.plane import check_outside
@@ -57,7 +56,7 @@ def perturb_region_frame(
     points, write = points_of(like, frame)
     points = as_points(points, mechanism.records)
     check_kept(frame, keep, write)
-    rows, true = nearest_nodes(mechanism, points), np.hstack((points, write.given))
+    rows, true = mechanism.region.nearest_nodes(points), np.hstack((points, write.given))
     kept = frame[list(keep)]
     refuse_copies(like, keep, [kept[name] for name in keep], rows, true)
     index = checked_index(like, kept.index, write.names, rows, true) if keep_index else None

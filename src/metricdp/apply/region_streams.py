@@ -7,7 +7,6 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.apply.copies import Copies
-from metricdp.apply.kinds import nearest_nodes
 from metricdp.apply.stream_rows import StreamRows, check_format
 from metricdp.apply.streams import (
     People,
@@ -77,7 +76,7 @@ def perturb_region_stream(
         for batch in rows.batches(like, (*keep, *people.columns), are_places=True):
             points = np.zeros((0, 2)) if batch.points is None else batch.points
             names, kept = people.split(batch, n_rows)
-            copies.look(kept, nearest_nodes(mechanism, points), points, text_of=cell_of)
+            copies.look(kept, mechanism.region.nearest_nodes(points), points, text_of=cell_of)
             copies.refuse_if_any()
             is_granted = people.granted(names, len(points))
             drawn = mechanism.draw_points(points)

@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.apply.copies import Copies
-from metricdp.apply.kinds import check_of_records
 from metricdp.apply.snapping import check_far, check_limit, snap_points
 from metricdp.apply.stream_rows import StreamRows, check_format
 from metricdp.apply.writers import (
@@ -25,6 +24,7 @@ from metricdp.apply.writers import (
 )
 from metricdp.budget.charging import name_of_person
 from metricdp.errors import InputError, MetricDPError
+from metricdp.mechanism.plane import check_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,7 +129,7 @@ def perturb_stream(
     progress
         Called after each batch.
     """
-    check_of_records(mechanism, "perturb_region_stream")
+    check_of_records(mechanism, "perturb_region_stream, which takes points as they are")
     check_format(to)
     check_far(far)
     check_people(ledger, person, memory, over)

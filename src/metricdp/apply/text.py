@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.apply.kinds import check_of_records
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import check_writable, replacing
 from metricdp.errors import InputError
+from metricdp.mechanism.plane import check_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def perturb_text(
     progress
         Called after each piece.
     """
-    check_of_records(mechanism, "perturb_region_file")
+    check_of_records(mechanism, "perturb_region_file, which takes points as they are")
     check_writable(target, may_be_stream=True)
     words = Words(mechanism, unknown=unknown, keep_punctuation=keep_punctuation, allow_unprotected=allow_unprotected)
     with TextSource(source) as text, replacing(target, is_private=True, may_pack=True) as out:

@@ -7,7 +7,13 @@ import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from metricdp.metric.units import UNITS
+
+if TYPE_CHECKING:
+    from metricdp.mechanism.mechanism import Mechanism
+    from metricdp.mechanism.plane import PlaneMechanism
 
 NOTHING = Fraction(0)
 
@@ -72,3 +78,17 @@ class Sums:
     after: Fraction
     ever: str
     room: float
+
+
+def currency_of(mechanism: Mechanism | PlaneMechanism) -> str:
+    """Return the unit in which epsilon is counted: amounts may be added only if it is the same.
+
+    Distances in km are comparable over any list of places. Those of coordinates are, at best, in one space. A matrix or
+    a function has a unit that only its maker knows, so it is comparable with itself and the same records only.
+    """
+    promise = mechanism.guarantee
+    if promise.metric in UNITS:
+        return f"{promise.metric} ({promise.unit})"
+    if promise.is_recomputed:
+        return f"{promise.metric} ({mechanism.records.dimension} coordinates)"
+    return f"{promise.metric} (of the records {promise.records_hash[:16]})"

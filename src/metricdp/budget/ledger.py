@@ -12,14 +12,14 @@ import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from metricdp.budget.amounts import NOTHING, Cost, exactly, round_up, shown
+from metricdp.budget.amounts import NOTHING, Cost, currency_of, exactly, round_up, shown
 from metricdp.budget.charges import Charges
 from metricdp.budget.refusals import BudgetExceededError, BudgetsExceededError
 from metricdp.budget.store import TIMEOUT_SECONDS, Hmac, check_holder, check_options, is_number, keyed, normal_name
 from metricdp.budget.window import as_nanoseconds, as_window
 from metricdp.errors import Faults, InputError
+from metricdp.mechanism.plane import check_of_records, check_of_region, check_outside
 from metricdp.mechanism.snap import as_points
-from metricdp.metric.units import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,16 +43,15 @@ class Ledger:
 
     A mechanism's epsilon is per unit of distance. Fresh reports add up: after n of them an observer can tell two
     records at distance d apart by a factor of at most exp(n epsilon d): together they are (n epsilon)-mDP.
-    The sum only has a meaning if all mechanisms measure distance alike: a ledger takes the metric of the first
-    mechanism that it is charged for, and refuses others. Each charge is recorded with a hash of the records.
+    The sum only has a meaning if all measure distance alike: a ledger takes the metric of the first mechanism that it
+    is charged for, and refuses others. Each charge is recorded with a hash of the records.
 
     Many processes and threads may use one file at once, also after a fork. Amounts are exact: epsilons are doubles, and
     their sum is compared with the limit as a fraction. Names are compared in Unicode's form NFC.
 
-    With a window, the limit holds for every period of that length, and not for ever: a charge counts until exactly one
-    window after it. A period of n windows may hold n times the limit. An answer that `Memoized` repeats counts
-    when it was drawn, not when it is repeated. Time is that of the computer's clock, but never before the newest charge
-    in the file: a clock that is set back frees nothing. A clock that is set ahead does free budgets early.
+    With a window, the limit holds for every period of that length: a charge counts until exactly one window after it.
+    What `Memoized` repeats counts when it was drawn. Time is that of the computer's clock, but never before the newest
+    charge in the file: a clock that is set back frees nothing. A clock that is set ahead does free budgets early.
 
     Every accidental change of the file (flipped bits, lost pages or rows) is detected and refused. With a key, the
     ledger also detects every change by someone who does not have the key. With a key *file*, it also detects that it
@@ -283,6 +282,7 @@ class Ledger:
         self, mechanism: Mechanism, holder: str, ids: str | Sequence[Any], *, allow_unprotected: bool = False
     ) -> Any:
         """Charge ``holder`` for one fresh report per record id, then draw them; see `Mechanism.perturb`."""
+        check_of_records(mechanism, "perturb_region")
         names = [ids] if isinstance(ids, str) else list(ids)
         mechanism.rows_of(names)  # an unknown id costs nothing
         if names:
@@ -303,10 +303,10 @@ class Ledger:
 
         A refusal for a point beyond ``limit`` is charged as well, since it is visible.
         """
+        check_of_records(mechanism, "perturb_region")
         given = as_points(points, mechanism.records)  # an invalid point costs nothing
-        draw = mechanism.perturb_points  # what has none costs nothing
         self.charge_for(holder, mechanism, reports=len(given))
-        return draw(given, limit=limit, allow_unprotected=allow_unprotected, fast_snap=fast_snap)
+        return mechanism.perturb_points(given, limit=limit, allow_unprotected=allow_unprotected, fast_snap=fast_snap)
 
     def perturb_region(
         self, mechanism: PlaneMechanism, holder: str, points: ArrayLike, *, outside: str = "refuse"
@@ -315,7 +315,9 @@ class Ledger:
 
         A refusal for a point outside is charged as well, since it is visible.
         """
-        given = as_points(points, mechanism.records)  # an invalid point costs nothing
+        check_of_region(mechanism, "perturb or perturb_points")
+        check_outside(outside)
+        given = as_points(points, mechanism.records)  # what is invalid costs nothing
         self.charge_for(holder, mechanism, reports=len(given))
         return mechanism.perturb(given, outside=outside)
 
@@ -354,20 +356,6 @@ class Ledger:
         spellings = {spelling for name in names for spelling in (name, unicodedata.normalize("NFD", name))}
         others = {spelling for spelling in spellings if spelling != normal_name(spelling)}
         return sum((now.spent(keyed(self._key, spelling)) for spelling in others), NOTHING)
-
-
-def currency_of(mechanism: Mechanism | PlaneMechanism) -> str:
-    """Return the unit in which epsilon is counted: amounts may be added only if it is the same.
-
-    Distances in km are comparable over any list of places. Those of coordinates are, at best, in one space. A matrix or
-    a function has a unit that only its maker knows, so it is comparable with itself and the same records only.
-    """
-    promise = mechanism.guarantee
-    if promise.metric in UNITS:
-        return f"{promise.metric} ({promise.unit})"
-    if promise.is_recomputed:
-        return f"{promise.metric} ({mechanism.records.dimension} coordinates)"
-    return f"{promise.metric} (of the records {promise.records_hash[:16]})"
 
 
 def _share(count: int, names: list[str], reports_of: Mapping[str, int], granted: dict[str, int]) -> None:

@@ -23,6 +23,7 @@ from metricdp.budget.store import (
     secret_of,
 )
 from metricdp.errors import Faults, InputError
+from metricdp.mechanism.plane import check_of_records
 from metricdp.mechanism.snap import REFUSAL, SnappedReports, as_points
 from metricdp.mechanism.snap_index import snapped
 from metricdp.mechanism.sparse import SparseTable
@@ -101,6 +102,7 @@ class Memoized:
         must_exist: bool = False,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
+        check_of_records(mechanism, "Ledger.perturb_region: points are not remembered")
         faults = Faults("the memory")
         check_options(key, timeout, faults)
         faults.raise_if_any()

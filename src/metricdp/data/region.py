@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     Pair = tuple[float, float]
 
 MAX_CELLS = 1 << 14  # each way
+LONGEST_COUNT = 64  # bits of a number of cells that is printed
 MAX_LATITUDE, MAX_WIDTH = 80.0, 30.0  # degrees: beyond it the projection would waste much of the budget
 EPSILON_SPACING = 0.25  # epsilon times the default spacing
 COSINE_ROUNDING = 2.0**-40  # relative; far above the error of tangents and cosines below 80 degrees
@@ -94,17 +95,17 @@ class Region:
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 faults.add(f"a region needs low < high, both finite, but its {name} goes from {low} to {high}")
                 continue
-            faults.check(
-                type(n) is int and 1 <= n <= MAX_CELLS,
-                f"a region has 1 to {MAX_CELLS:,} cells each way, got {n}: choose another spacing",
-            )
+            if not (type(n) is int and 1 <= n <= MAX_CELLS):
+                got = n if type(n) is not int or n.bit_length() <= LONGEST_COUNT else "a number far beyond"
+                faults.add(f"a region has 1 to {MAX_CELLS:,} cells each way, got {got}: choose another spacing")
+                continue
             faults.check(
                 self.outer_low[axis] <= low and high <= self.outer_high[axis], "what lies around must contain the box"
             )
             if not math.isfinite(high + (high - low)) or not math.isfinite(low - (high - low)):
                 faults.add(f"a region's {name} must be far from the largest floats, but it goes from {low} to {high}")
                 continue
-            side = (high - low) / max(n, 1)
+            side = (high - low) / n
             reach = max(-self.outer_low[axis], side - low, self.outer_high[axis], high + side)
             faults.check(
                 reach < limits[axis] or self.kind != "places",
@@ -114,6 +115,11 @@ class Region:
         faults.raise_if_any()
         if self.kind == "places" and self.outer_high[1] - self.outer_low[1] > MAX_WIDTH:
             raise InputError(f"a region may be {MAX_WIDTH:g} degrees wide with its margin: take a part of it")
+
+    def nearest_nodes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the node of the largest weight at each point."""
+        rows, weights = self.weights_at(points)
+        return np.asarray(rows[np.arange(len(rows)), weights.argmax(axis=1)])
 
     @property
     def lattice(self) -> Weights:
@@ -240,10 +246,10 @@ def region(
     except (TypeError, ValueError):
         raise InputError("a region needs four numbers: south, west, north, east") from None
     if spacing is None:
-        if epsilon is None or not (math.isfinite(epsilon) and epsilon > 0):
+        if epsilon is None or not 0 < number_of(epsilon, "epsilon") < math.inf:
             raise InputError("give the spacing of the region's lattice, or a positive epsilon to choose it by")
         spacing = EPSILON_SPACING / epsilon
-    if not (math.isfinite(spacing) and spacing > 0):
+    if not 0 < number_of(spacing, "the spacing") < math.inf:
         raise InputError(f"the spacing must be a positive length, got {spacing}")
     unbounded = (-math.inf, -math.inf), (math.inf, math.inf)
     fine = (MAX_CELLS, MAX_CELLS)
@@ -252,7 +258,7 @@ def region(
     widths = [float(side * MAX_CELLS) for side in box.sides]
     if kind == "places":
         margin = max(widths) / 10.0 if margin is None else margin
-        if not (math.isfinite(margin) and margin >= 0):
+        if not 0 <= number_of(margin, "the margin") < math.inf:
             raise InputError(f"the margin must be a length, zero or more, got {margin}")
         degrees = [margin * (b - a) / width for a, b, width in zip(low, high, widths, strict=True)]
         outer = (low[0] - degrees[0], low[1] - degrees[1]), (high[0] + degrees[0], high[1] + degrees[1])
@@ -267,6 +273,16 @@ def region(
     return Region(low, high, (count(widths[0], height), columns), *outer, kind, weights)
 
 
+def number_of(value: Any, what: str) -> float:
+    """Return a number, or raise an error that names ``what``."""
+    if isinstance(value, (bool, str)):
+        raise InputError(f"{what} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{what} must be a number, got {type(value).__name__}") from None
+
+
 def region_around(points: ArrayLike | Records, *, beyond: float = 0.0, **options: Any) -> Region:
     """Return the box around points, ``beyond`` km (or units) larger on each side, with a lattice as in `region`.
 
@@ -275,7 +291,7 @@ def region_around(points: ArrayLike | Records, *, beyond: float = 0.0, **options
     records = points if isinstance(points, Records) else Records(points)
     if records.dimension != 2:
         raise InputError(f"a region needs points with two coordinates, got {records.dimension}")
-    if not (math.isfinite(beyond) and beyond >= 0):
+    if not 0 <= number_of(beyond, "beyond") < math.inf:
         raise InputError(f"beyond must be a length, zero or more, got {beyond}")
     low, high = records.coordinates.min(axis=0), records.coordinates.max(axis=0)
     more = np.full(2, beyond)

@@ -43,7 +43,7 @@ def region_of_polygon(polygon: str | Path | ArrayLike, **options: Any) -> tuple[
     if isinstance(polygon, (str, Path)):
         corners = np.vstack(Polygons.of(str(polygon)).rings)[:, ::-1]
     else:
-        corners = np.asarray(polygon, dtype=np.float64)
+        corners = _table(polygon, "a polygon needs corners, a table of latitude and longitude")
     box = region_around(Records(corners, kind="places"), **options)
     return box, places_in_hull(box, corners)
 
@@ -116,7 +116,8 @@ def places_of_counts(region: Region, counts: ArrayLike, *, extent: Extent | None
     ([[3.0, 3.0], [1.0, 1.0]], [0.75, 0.25])
     """
     raster = _raster(counts)
-    ends: NDArray[np.float64] = np.array((*region.low, *region.high) if extent is None else extent, dtype=np.float64)
+    box = (*region.low, *region.high)
+    ends = _table(box if extent is None else extent, "the extent of a raster needs four numbers")
     if ends.shape != (4,) or not np.isfinite(ends).all() or not (ends[:2] < ends[2:]).all():
         raise InputError("the extent of a raster needs south, west, north and east, finite, with south < north")
     low, high = ends[:2], ends[2:]
@@ -133,10 +134,14 @@ def places_of_counts(region: Region, counts: ArrayLike, *, extent: Extent | None
 
 
 def _raster(counts: ArrayLike) -> NDArray[np.float64]:
-    try:
-        raster = np.asarray(counts, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("a raster must be a table of numbers") from None
+    raster = _table(counts, "a raster must be a table of numbers")
     if raster.ndim != 2 or not raster.size or np.isinf(raster).any() or (raster < 0).any():
         raise InputError("a raster must be a table of finite counts, not negative; what is no number means no one")
     return raster
+
+
+def _table(values: ArrayLike, fault: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(fault) from None

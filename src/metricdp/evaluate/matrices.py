@@ -11,6 +11,7 @@ from metricdp.data.frozen import frozen, refuse_masked
 from metricdp.errors import InputError
 from metricdp.mechanism.as_given import ROW_SUM_TOLERANCE
 from metricdp.mechanism.mechanism import Mechanism
+from metricdp.mechanism.plane import AT_PLACES, check_of_records
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ def as_entries(matrix: Any, problem: Problem) -> NDArray[np.float64] | NDArray[n
     Whole numbers are weights: rows must have one and the same sum, as the integer tables of mechanisms do. Anything
     that numpy reads as a matrix is taken, a DataFrame by its position.
     """
+    check_of_records(matrix, AT_PLACES)
     refuse_masked(matrix)
     try:
         given = np.asarray(matrix)

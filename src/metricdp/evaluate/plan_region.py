@@ -250,5 +250,5 @@ def _solve_bytes(made: Region, epsilon: float, n_outputs: int) -> float:
 
 def with_spacing(box: Region, spacing: float) -> Region:
     """Return the same box, with the same surroundings and another lattice."""
-    made = region(*box.low, *box.high, spacing=spacing, kind=box.kind)
+    made = region(*box.low, *box.high, spacing=spacing, kind=box.kind, weights=box.weights)
     return replace(box, cells=made.cells)

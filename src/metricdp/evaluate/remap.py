@@ -12,6 +12,7 @@ import numpy as np
 
 from metricdp.evaluate.guessing import best_guesses_in, costs_in
 from metricdp.mechanism.merge import merged
+from metricdp.mechanism.plane import AT_PLACES, check_of_records
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.distances import CHUNK_ENTRIES
 from metricdp.problem.loss_space import loss_blocks, space_of
@@ -29,6 +30,7 @@ def best_outputs(mechanism: Mechanism, problem: Problem) -> NDArray[np.int64]:
 
     An output keeps itself where no other is better.
     """
+    check_of_records(mechanism, AT_PLACES)
     own = np.arange(mechanism.outputs.n)
     if not isinstance(mechanism.table, SparseTable):
         return _cheapest(mechanism.probabilities.T @ problem.costs, own)

@@ -16,6 +16,7 @@ import numpy as np
 from metricdp.errors import InputError
 from metricdp.evaluate.walks import STAY, checked_transition, neighbour_walk
 from metricdp.mechanism.merge import output_numbers
+from metricdp.mechanism.plane import AT_PLACES, check_of_records
 from metricdp.mechanism.scope import can_be_recomputed
 from metricdp.metric.directions import coordinate_metric
 from metricdp.problem.loss_space import loss_blocks
@@ -63,6 +64,7 @@ class Tracker:
         stay: float = STAY,
         start: ArrayLike | None = None,
     ) -> None:
+        check_of_records(mechanism, AT_PLACES)
         self.mechanism = mechanism
         if transition is not None:
             self.transition = checked_transition(transition, mechanism.records.n)

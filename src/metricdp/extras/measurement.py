@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from metricdp.budget.amounts import round_up
 from metricdp.budget.store import is_number
 from metricdp.errors import InputError, MissingExtraError
+from metricdp.mechanism.plane import AT_PLACES, check_of_records
 
 if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
@@ -34,6 +35,7 @@ def make_measurement(mechanism: Mechanism) -> Any:
     (``opendp.prelude.enable_features``); this function does not do it for you. The draws come from the operating
     system's randomness, as in `Mechanism.perturb`.
     """
+    check_of_records(mechanism, AT_PLACES)
     try:
         import opendp.prelude as dp  # noqa: PLC0415
     except ImportError:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metricdp.mechanism.guarantee import NOT_PROTECTED
 from metricdp.metric.units import per_unit, with_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metricdp.mechanism.exact import PrivacyCheck
     from metricdp.mechanism.guarantee import Guarantee
+
+M = TypeVar("M")  # a mechanism, of records or of a region
 
 
 def relative_gap(loss: float, lower_bound: float) -> float:
@@ -75,7 +79,7 @@ class Certificate:
                 f"({self.metric}), {check.n_outputs} outputs, both ways, satisfies {self._budget()} exactly "
                 f"({check.n_decided_exactly:,} of {check.n_compared:,} comparisons needed integers)."
             ),
-            f"Tightest epsilon that holds{every}: {per_unit(check.tightest_epsilon, self.metric, digits='.9g')}.",
+            f"Tightest epsilon that holds{every}: {per_unit(check.tightest_epsilon, self.metric, digits=9)}.",
         ]
         unprotected = [line for line in scope if line.startswith(NOT_PROTECTED)]
         rest = [line for line in scope if not line.startswith(NOT_PROTECTED)]
@@ -103,3 +107,16 @@ class Certificate:
                 f"can go below {best.lower_bound:.6g}."
             )
         return [line]
+
+
+def as_claimed(mechanism: M) -> M:
+    """Mark what the certificate says of the loss as the claim of a file, and return the mechanism."""
+    claimed = replace(mechanism.certificate, is_from_file=True)  # type: ignore[attr-defined]
+    object.__setattr__(mechanism, "certificate", claimed)
+    return mechanism
+
+
+def made_again(kind: Callable[..., M], parts: tuple[Any, ...], is_from_file: bool) -> M:
+    """Return a copy of a mechanism through its constructor, which certifies again; claims of a file remain claims."""
+    made = kind(*parts)
+    return as_claimed(made) if is_from_file else made

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +16,7 @@ import numpy as np
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.mechanism.certificate import as_claimed
 from metricdp.mechanism.container import read_header, short, write
 from metricdp.mechanism.layout import DENSE, OWN_BUDGETS, SPARSE, checked_tensors, layout_of
 from metricdp.mechanism.mechanism import Mechanism, Optimality
@@ -163,9 +163,7 @@ def _load(source: Path) -> Mechanism:
         "losses": read_losses(tensors, metadata, records, outputs),
         "loss_name": metadata.get("loss_name", "given"),
     }
-    mechanism = _certified(tensors, fields)
-    object.__setattr__(mechanism, "certificate", replace(mechanism.certificate, is_from_file=True))
-    return mechanism
+    return as_claimed(_certified(tensors, fields))
 
 
 def _certified(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> Mechanism:

@@ -16,7 +16,7 @@ from metricdp.errors import InputError
 from metricdp.mechanism.points import PointGuarantee
 from metricdp.mechanism.scope import can_be_recomputed
 from metricdp.metric.scaled import scaled_graph
-from metricdp.metric.units import unit_of, with_unit
+from metricdp.metric.units import rounded_up, unit_of, with_unit
 from metricdp.problem.budgets import budget_words
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Guarantee:
         if self.epsilons is not None:
             near += ", with e the smaller of their own epsilons" + ("" if self.is_complete else " at each step")
         own = "" if self.epsilons is None else f"; e from {budget_words(self.epsilon, self.epsilons)}"
-        budget = f"{self.epsilon:g}" if self.epsilons is None else "e"
+        budget = rounded_up(self.epsilon) if self.epsilons is None else "e"
         return (
             f"Any report is at most exp({budget} d) times more likely from one than from the other of {near} "
             f"({self.metric}, d in {self.unit}{own}){but}."

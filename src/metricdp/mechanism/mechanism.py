@@ -15,7 +15,7 @@ from metricdp.data.records import Records
 from metricdp.errors import CertificationError, Faults, InputError, revealed
 from metricdp.mechanism.as_given import Moved, moved, rounded_table
 from metricdp.mechanism.blocks import BLOCK_BYTES, probabilities_of, row_blocks, weights_of
-from metricdp.mechanism.certificate import Certificate, Optimality, relative_gap
+from metricdp.mechanism.certificate import Certificate, Optimality, made_again, relative_gap
 from metricdp.mechanism.certify import check_privacy
 from metricdp.mechanism.claims import check_claims
 from metricdp.mechanism.exact import TOTAL_BITS, PrivacyCheck
@@ -127,9 +127,10 @@ class Mechanism:
         return self.certificate.guarantee
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and unpickle through the constructor, which certifies again."""
+        """Copy and unpickle through the constructor, which certifies again; claims of a file remain claims."""
         parts = (self.table, self.records, self.outputs, self.graph, self.epsilon, self.eta, self.metric)
-        return Mechanism, (*parts, self.optimality, self.solver, self.losses, self.loss_name, self.moved, self.epsilons)
+        more = (self.optimality, self.solver, self.losses, self.loss_name, self.moved, self.epsilons)
+        return made_again, (Mechanism, (*parts, *more), self.certificate.is_from_file)
 
     def _check_kinds(self) -> None:
         """Refuse look-alikes of the library's own objects: their attributes need not match their contents."""

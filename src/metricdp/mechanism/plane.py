@@ -12,12 +12,13 @@ import numpy as np
 from metricdp.data.frozen import frozen
 from metricdp.data.region import Region
 from metricdp.errors import CertificationError, Faults, InputError
+from metricdp.mechanism.certificate import made_again
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.guarantee import unmet_number
 from metricdp.mechanism.plane_inequalities import check_region
 from metricdp.mechanism.sample import cumulative, draw, system_bits
 from metricdp.mechanism.snap import as_points
-from metricdp.metric.units import per_unit, unit_of
+from metricdp.metric.units import per_unit, rounded_up, unit_of
 from metricdp.problem.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -87,9 +88,10 @@ class PlaneGuarantee:
     def sentence(self) -> str:
         """The promise in one sentence."""
         return (
-            f"Any report is at most exp({self.epsilon:g} d) times more likely from one than from the other of any two "
-            f"points of the region, or of its margin if they are moved to the border, at distance d ({self.metric}, d "
-            f"in {self.unit}), after coordinates are rounded by at most {self.rounding:.2g} {self.unit}."
+            f"Any report is at most exp({rounded_up(self.epsilon)} d) times more likely from one than from the other "
+            "of any two points of the region, or of its margin if they are moved to the border, at distance d "
+            f"({self.metric}, d in {self.unit}), after coordinates are rounded by at most {self.rounding:.2g} "
+            f"{self.unit}."
         )
 
     def lines(self) -> list[str]:
@@ -173,7 +175,7 @@ class PlaneCertificate:
                 f"({check.n_coefficients:,} for each output, {promise.region.weights} as weights), "
                 f"{check.n_decided_exactly:,} of them needed integers."
             ),
-            f"Epsilon that these inequalities prove: {per_unit(check.tightest_epsilon, promise.metric, digits='.9g')}.",
+            f"Epsilon that these inequalities prove: {per_unit(check.tightest_epsilon, promise.metric, digits=9)}.",
             *promise.lines(),
         ]
         best = self.optimality
@@ -250,8 +252,9 @@ class PlaneMechanism:
         return check
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and unpickle through the constructor, which certifies again."""
-        return PlaneMechanism, (self.table, self.region, self.outputs, self.epsilon, self.optimality, self.solver)
+        """Copy and unpickle through the constructor, which certifies again; claims of a file remain claims."""
+        parts = (self.table, self.region, self.outputs, self.epsilon, self.optimality, self.solver)
+        return made_again, (PlaneMechanism, parts, self.certificate.is_from_file)
 
     def __repr__(self) -> str:
         rows, columns = self.region.cells
@@ -334,3 +337,18 @@ def check_outside(outside: str) -> None:
     """Refuse a policy that is not known."""
     if outside not in OUTSIDE:
         raise InputError(f"unknown policy {outside!r} for points outside the region: choose {' or '.join(OUTSIDE)}")
+
+
+AT_PLACES = "metricdp.evaluate.at_places, which makes one of records of it"
+
+
+def check_of_records(mechanism: Any, instead: str) -> None:
+    """Refuse the mechanism of a region where records are named, listed, or points are snapped to them."""
+    if isinstance(mechanism, PlaneMechanism):
+        raise InputError(f"this mechanism is of a region, not of records: use {instead}")
+
+
+def check_of_region(mechanism: Any, instead: str) -> None:
+    """Refuse the mechanism of records where points of a region are drawn for."""
+    if not isinstance(mechanism, PlaneMechanism):
+        raise InputError(f"this is not the mechanism of a region but a {type(mechanism).__name__}: use {instead}")

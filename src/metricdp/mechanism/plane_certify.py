@@ -20,6 +20,7 @@ import math
 import time
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ import numpy as np
 from metricdp.mechanism.certify import row_sum_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 WEIGHT_BITS = 64  # of the fractions of w and w'
@@ -34,6 +37,7 @@ WEIGHT_BITS = 64  # of the fractions of w and w'
 # absolute values
 SUM_GUARD = 2.0**-48
 PRODUCT_GUARD = 2.0**-46  # relative; squares, products by the weights, and their sum
+EXACT_AT_ONCE = 100_000  # inequalities that are decided in whole numbers: some 100 MB
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def check_plane(
                 continue
             unsure = unsure[~is_nearly_flat(_blocks(nodes, p, unsure), weights)]
             n_exact += len(unsure)
-            broken = next(((int(q), int(k)) for q, k in unsure if not _holds(nodes, p, int(q), int(k), weights)), None)
+            broken = first_broken(unsure, partial(_holds, nodes, p, weights))
             if broken is not None:
                 fault = (
                     f"output {broken[1]} changes too fast at coefficient {p}, {broken[0]} of the half lattice "
@@ -139,12 +143,11 @@ def _filter(values: NDArray[np.float64], p: int, weights: tuple[int, int]) -> tu
     across, _ = _across(slope)
     room = SUM_GUARD * _size_across(size)
     w, v = (as_float(weight) / 2.0**WEIGHT_BITS * (1.0 + 2.0**-50) for weight in weights)
-    steep = w * (np.abs(across) + room) ** 2 + v * (np.abs(along) + room) ** 2
     least = u - room
-    is_sure = (steep <= least * least * (1.0 - PRODUCT_GUARD)) & (least > 0) | (room == 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.sqrt(steep) / least
-    ratio = np.where(room == 0, 0.0, np.where(least > 0, ratio, np.inf))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # weights may be beyond all floats
+        steep = w * (np.abs(across) + room) ** 2 + v * (np.abs(along) + room) ** 2
+        is_sure = (steep <= least * least * (1.0 - PRODUCT_GUARD)) & (least > 0) | (room == 0)
+        ratio = np.where(room == 0, 0.0, np.where(least > 0, np.sqrt(steep) / least, np.inf))
     return np.argwhere(~is_sure), float(ratio.max(initial=0.0))
 
 
@@ -196,16 +199,40 @@ def _size_across(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return size
 
 
-def _holds(nodes: NDArray[np.uint64], p: int, q: int, k: int, weights: tuple[int, int]) -> bool:
-    """Decide one coefficient and output in whole numbers."""
-    block = [[int(z) for z in row] for row in nodes[p // 2 : p // 2 + 3, q // 2 : q // 2 + 3, k]]
-    rows = [_exact_line(row, q) for row in block]
-    u, across = _exact_line([mean for mean, _ in rows], p)
-    along, _ = _exact_line([slope for _, slope in rows], p)
-    return weights[0] * across * across + weights[1] * along * along <= u * u << WEIGHT_BITS
+def first_broken(
+    unsure: NDArray[np.int64], holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> tuple[int, int] | None:
+    """Return the first of some pairs (place, output) that break their inequality; None if all hold."""
+    for start in range(0, len(unsure), EXACT_AT_ONCE):
+        part = unsure[start : start + EXACT_AT_ONCE]
+        broken = part[~holds(part)]
+        if len(broken):
+            return int(broken[0, 0]), int(broken[0, 1])
+    return None
 
 
-def _exact_line(values: list[int], place: int) -> tuple[int, int]:
+def are_private(
+    across: NDArray[np.object_], along: NDArray[np.object_], u: NDArray[np.object_], weights: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Decide inequalities in whole numbers of any length: ``w across² + w' along² <= 2^64 u²`` with u not negative."""
+    steepness = weights[0] * across * across + weights[1] * along * along
+    return np.asarray((u >= 0) & (steepness <= u * u << WEIGHT_BITS), dtype=bool)
+
+
+def _holds(nodes: NDArray[np.uint64], p: int, weights: tuple[int, int], places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Decide some coefficients (q, output) of row ``p``."""
+    found, blocks = np.zeros(len(places), dtype=bool), _blocks(nodes, p, places)
+    for parity in range(2):
+        chosen = places[:, 0] % 2 == parity
+        z = blocks[chosen].astype(object).reshape(-1, 3, 3)
+        means, slopes = _exact_line([z[:, :, i] for i in range(3)], parity)
+        u, across = _exact_line([means[:, i] for i in range(3)], p)
+        along, _ = _exact_line([slopes[:, i] for i in range(3)], p)
+        found[chosen] = are_private(across, along, u, weights)
+    return found
+
+
+def _exact_line(values: list[NDArray[np.object_]], place: int) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     """Return twice the coefficient at ``place``, and twice that of the derivative, from the nodes that take part."""
     if place % 2 == 0:
         return values[0] + values[1], 2 * (values[1] - values[0])

@@ -17,7 +17,7 @@ from metricdp.data.region import Region
 from metricdp.data.weights import KINDS
 from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, FileFormatError, InputError
-from metricdp.mechanism.certificate import Optimality
+from metricdp.mechanism.certificate import Optimality, as_claimed
 from metricdp.mechanism.container import (
     Kinds,
     check_tensors,
@@ -134,9 +134,7 @@ def _load(source: Path) -> PlaneMechanism:
     outputs = Outputs.of(tensors["outputs"], region.records, seed=0)
     if names is not None:
         outputs = replace(outputs, names=names)
-    made = PlaneMechanism(tensors["table"], region, outputs, epsilon, optimality, metadata["solver"])
-    object.__setattr__(made, "certificate", replace(made.certificate, is_from_file=True))
-    return made
+    return as_claimed(PlaneMechanism(tensors["table"], region, outputs, epsilon, optimality, metadata["solver"]))
 
 
 def _check_metadata(source: Path, metadata: Any) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +24,11 @@ from metricdp.mechanism.plane_certify import (
     SUM_GUARD,
     WEIGHT_BITS,
     PlaneCheck,
+    are_private,
     as_float,
     check_plane,
     exact_weights,
+    first_broken,
     is_nearly_flat,
 )
 
@@ -66,9 +69,7 @@ def check_inequalities(
             continue
         unsure = unsure[~is_nearly_flat(table[nodes[unsure[:, 0]], unsure[:, 1, None]], weights)]
         n_exact += len(unsure)
-        broken = next(
-            ((int(c), int(k)) for c, k in unsure if not _holds(table[:, k], nodes[c], factors[c], weights)), None
-        )
+        broken = first_broken(unsure, partial(_holds, table, nodes, factors, weights))
         if broken is not None:
             fault = f"output {broken[1]} changes too fast: inequality {start + broken[0]} of {n} does not hold"
     tightest = epsilon * steepest * (1.0 + 1e-9)
@@ -105,9 +106,14 @@ def _filter(
 
 
 def _holds(
-    column: NDArray[np.uint64], nodes: NDArray[np.int64], factors: NDArray[np.int64], weights: tuple[int, int]
-) -> bool:
-    """Decide one inequality and output in whole numbers."""
-    z = [int(column[node]) for node in nodes]
-    across, along, u = (sum(f * v for f, v in zip(row, z, strict=True)) for row in factors.tolist())
-    return u >= 0 and weights[0] * across * across + weights[1] * along * along <= u * u << WEIGHT_BITS
+    table: NDArray[np.uint64],
+    nodes: NDArray[np.int64],
+    factors: NDArray[np.int64],
+    weights: tuple[int, int],
+    pairs: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Decide some of the inequalities (number, output) in whole numbers."""
+    c, k = pairs.T
+    values, exact = table[nodes[c], k[:, None]].astype(object), factors[c].astype(object)
+    across, along, u = ((exact[:, part] * values).sum(axis=1) for part in range(3))
+    return are_private(across, along, u, weights)

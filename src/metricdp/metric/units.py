@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import re
 from typing import TYPE_CHECKING
@@ -32,8 +33,20 @@ def with_unit(distance: float, metric: str, *, digits: str = "g") -> str:
     return f"{distance:{digits}} {unit_of(metric)}".rstrip()
 
 
-def per_unit(epsilon: float, metric: str, *, digits: str = "g", own: Iterable[float] | None = None) -> str:
-    """Return a budget with the unit of distance that it is for, if the metric has one.
+def rounded_up(epsilon: float, digits: int = 6) -> str:
+    """Return a budget with so many significant digits: never a smaller one, which would promise more than is proved.
+
+    Examples
+    --------
+    >>> rounded_up(0.1), rounded_up(1.3862943611198906), rounded_up(123456789.0)
+    ('0.1', '1.3863', '1.23457e+08')
+    """
+    shown = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING).create_decimal(repr(float(epsilon)))
+    return f"{float(shown):.{digits}g}"
+
+
+def per_unit(epsilon: float, metric: str, *, digits: int = 6, own: Iterable[float] | None = None) -> str:
+    """Return a budget, rounded up, with the unit of distance that it is for, if the metric has one.
 
     With the records' ``own`` budgets, of which ``epsilon`` is the largest, it is a range.
 
@@ -43,7 +56,7 @@ def per_unit(epsilon: float, metric: str, *, digits: str = "g", own: Iterable[fl
     ('6.5 per km', '2')
     """
     unit = unit_of(metric)
-    words = f"{epsilon:{digits}}" if own is None else f"{min(own):{digits}} to {epsilon:{digits}}"
+    words = " to ".join(rounded_up(one, digits) for one in ([epsilon] if own is None else [min(own), epsilon]))
     return f"{words} per {unit}" if unit else words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from metricdp.metric.distances import Metric
 
 LONGEST_NAME = 1000  # characters
+HALF_CHARACTER = re.compile("[\\ud800-\\udfff]")  # of a surrogate pair
 SPREAD, RANDOM = "spread", "random"
 
 
@@ -135,6 +137,8 @@ def _checked_names(names: tuple[str, ...], n: int) -> tuple[str, ...]:
     """Return the names of outputs after checking that each output has one, and that they differ."""
     if not all(type(name) is str and 0 < len(name) <= LONGEST_NAME for name in names):
         raise InputError(f"names of outputs must be texts of 1 to {LONGEST_NAME} characters")
+    if any(HALF_CHARACTER.search(name) for name in names):
+        raise InputError("names of outputs must be whole characters: one has half of a surrogate pair")
     if len(names) != n or len(set(names)) != n:
         raise InputError(
             f"{n} outputs need {n} names, each once, got {len(names)}, {len(set(names))} of them different"

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from metricdp.data.frozen import frozen
 from metricdp.data.records import Records
-from metricdp.data.region import Region
+from metricdp.data.region import Region, number_of
 from metricdp.errors import InputError
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.problem.outputs import Outputs
@@ -67,7 +67,7 @@ class PlaneProblem:
     ) -> None:
         if not isinstance(region, Region):
             raise InputError(f"region must be a Region, got {type(region).__name__}: make it with metricdp.data.region")
-        epsilon = float(epsilon)
+        epsilon = number_of(epsilon, "epsilon")
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise InputError(f"epsilon must be positive and finite, got {epsilon}")
         widest = epsilon * max(float(side) for side in region.sides)
@@ -92,11 +92,9 @@ class PlaneProblem:
                 f"than {MAX_ENTRIES:,}: use a coarser lattice, fewer outputs or a smaller region"
             )
         metric = CoordinateMetric(region.metric)
-        matrix = metric.between(places.coordinates, made.coordinates) if losses is None else np.asarray(losses, float)
-        if matrix.shape != (places.n, made.n) or not np.isfinite(matrix).all() or (matrix < 0).any():
-            raise InputError(
-                f"losses must be finite and not negative, of shape ({places.n}, {made.n}), got shape {matrix.shape}"
-            )
+        if losses is None:
+            losses = metric.between(places.coordinates, made.coordinates)
+        matrix = _checked_losses(losses, (places.n, made.n))
         values = {"region": region, "epsilon": epsilon, "outputs": made, "places": places, "losses": frozen(matrix)}
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -122,6 +120,16 @@ class PlaneProblem:
         start = np.arange(self.places.n + 1) * rows.shape[1]
         spread = csr_array((weights.ravel(), rows.ravel(), start), shape=(self.places.n, self.n_nodes))
         return frozen(spread.T @ (self.places.prior[:, None] * self.losses))
+
+
+def _checked_losses(losses: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
+    try:
+        matrix = np.asarray(losses, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"losses must be a table of numbers, of shape {shape}") from None
+    if matrix.shape != shape or not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise InputError(f"losses must be finite and not negative, of shape {shape}, got shape {matrix.shape}")
+    return matrix
 
 
 def _outputs(region: Region, outputs: ArrayLike | Records | None) -> Outputs:

@@ -29,6 +29,7 @@ from metricdp.evaluate.compare import (
     satisfies,
 )
 from metricdp.mechanism.expected import record_losses, table_loss
+from metricdp.mechanism.plane import check_of_records
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.report.convergence import convergence
 from metricdp.report.explorer_data import mechanism_fields, packed
@@ -140,6 +141,7 @@ def explorer_page(
         The file that the mechanism is in. The page holds it, packed, and draws from it, unless that would take more
         than `MOST_SAMPLED_BYTES`; without ``file``, one that is written for the page.
     """
+    check_of_records(mechanism, "metricdp.report.region_page")
     records = mechanism.records if problem is None else problem.records
     ground, credit = ground_of(records, streets)
     payload = mechanism_fields(mechanism, [*ground, *layers])

@@ -79,9 +79,10 @@ def region_page(
         As for `explorer_page`.
     """
     region = mechanism.region
-    weights = getattr(region, "weights", SPLINES)
-    if weights != SPLINES:
-        raise InputError(f"the page draws regions with {SPLINES} as weights, and this one has {weights}: evaluate it")
+    if region.weights != SPLINES:
+        raise InputError(
+            f"the page draws regions with {SPLINES} as weights, and this one has {region.weights}: evaluate it"
+        )
     corners = Records(np.array([region.low, region.high]), kind=region.kind)
     frame = Frame.around(corners)
     ground, credit = ground_of(corners, streets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.solve.plane.lattice import all_cones
 
 import metricdp as mdp
 from metricdp.errors import InputError, SolverError
@@ -57,13 +58,13 @@ def test_it_is_better_than_the_exponential_mechanism(problem, result):
 
 
 def test_the_cones_are_the_inequalities_of_the_check(problem):
-    cones = Cones.of(ROME)
+    (nodes, factors), side = all_cones(ROME), Cones.of(ROME).side
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(30):
         table = whole(1.0 + rng.uniform(0.2, 2.0) * rng.random((problem.n_nodes, 2)))
-        terms = cones.terms(table / 2.0**63)
-        ratio = (np.hypot(terms[:, 0], terms[:, 1]) / terms[:, 2]).max() / cones.side
+        terms = np.einsum("cpm,cmk->cpk", factors, (table / 2.0**63)[nodes])
+        ratio = (np.hypot(terms[:, 0], terms[:, 1]) / terms[:, 2]).max() / side
         check = check_plane(table, ROME.shape, 1.0, ROME.sides)
         assert (ratio <= 1.0) == check.certified
         assert check.certified or check.tightest_epsilon == pytest.approx(ratio, rel=1e-6)
@@ -95,10 +96,10 @@ def test_the_class_bound_holds_for_other_tables(problem, result):
 
 def test_the_class_bound_is_below_its_formula_in_more_digits(problem):
     """Duals may be large where they cancel: factors in single precision would show."""
-    cones = Cones.of(ROME)
-    loop = Loop(problem, cones, share=1.0)
+    nodes, factors = all_cones(ROME)
+    loop = Loop(problem, Cones.of(ROME), share=1.0)
     scale = np.array([SLOPE_SCALE, SLOPE_SCALE, 1.0], dtype=np.longdouble)[None, :, None]
-    factors = cones.factors * scale
+    factors = factors * scale
     factors = factors / np.linalg.norm(factors.astype(float), ord=2, axis=(1, 2)).astype(np.longdouble)[:, None, None]
     windows, half = loop.windows, 2 * ROME.shape[1] - 3
     for seed in range(20):
@@ -112,9 +113,9 @@ def test_the_class_bound_is_below_its_formula_in_more_digits(problem):
             outputs = windows.outputs(group)
             Y = loop.Y[begin:end].reshape(len(numbers), 3, WIDTH)[:, :, : len(outputs)].astype(np.longdouble)
             Y[:, 2] = np.minimum(Y[:, 2], -loop.true_theta * np.hypot(Y[:, 0], Y[:, 1]))
-            for q in range(cones.nodes.shape[1]):
+            for q in range(nodes.shape[1]):
                 terms = np.einsum("cp,cpk->ck", factors[numbers, :, q], Y)
-                np.add.at(reduced, (cones.nodes[numbers, q][:, None], outputs), terms)
+                np.add.at(reduced, (nodes[numbers, q][:, None], outputs), terms)
         exact = float(reduced.min(axis=1).sum()) / loop.unit
         assert exact - 1e-8 * abs(exact) <= loop.class_bound() <= exact
 

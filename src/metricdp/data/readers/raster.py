@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _SIZES = ("ncols", "nrows")
 _KEYS = (*_SIZES, "xllcorner", "yllcorner", "xllcenter", "yllcenter", "cellsize", "dx", "dy", "nodata_value")
+_EITHER = (("xllcorner", "xllcenter"), ("yllcorner", "yllcenter"), ("cellsize", "dx"), ("cellsize", "dy"))
 UNKNOWN = -9999.0  # where the header names no number for it
 MOST_CELLS = 1 << 32  # of a header: beyond it no text file of a raster is meant
 _LEAST_HEADER = "ncols, nrows, xllcorner, yllcorner and cellsize"
@@ -47,17 +49,20 @@ def read_raster(path: str | PathLike[str], *, memory_limit: float | None = None)
     """
     allowance = Allowance(path, memory_limit)
     header: dict[str, float] = {}
-    parts: list[NDArray[np.float64]] = []
+    counts = array("d")  # one line may have one number only, and an object for each would be large
     with TextSource(path, newline=None, most_ratio=MAX_UNPACK_RATIO, is_secret=False) as source:
         for number, line in enumerate(source.lines(), start=1):
             cells = line.split()
-            if not parts and len(cells) == 2 and cells[0].lower() in _KEYS:
-                header[cells[0].lower()] = float(_numbers(cells[1:], f"{path}, line {number}")[0])
+            key = cells[0].lower() if len(cells) == 2 and not counts else ""
+            if key in _KEYS:
+                if key in header:
+                    raise FileFormatError(f"{path}, line {number}: {key} stands there twice: get it again")
+                header[key] = _numbers(cells[1:], f"{path}, line {number}")[0]
             elif cells:
                 allowance.take(BYTES_PER_NUMBER * len(cells))
-                parts.append(_numbers(cells, f"{path}, line {number}"))
+                counts.extend(_numbers(cells, f"{path}, line {number}"))
     n_rows, n_columns, extent = _shape(header, path)
-    found = np.concatenate(parts) if parts else np.zeros(0)
+    found = np.array(counts)
     if len(found) != n_rows * n_columns:
         raise FileFormatError(
             f"{path} has {len(found)} cells, but its first lines promise {n_rows} rows of {n_columns}: get it again"
@@ -66,10 +71,10 @@ def read_raster(path: str | PathLike[str], *, memory_limit: float | None = None)
     return Raster(found.reshape(n_rows, n_columns), extent)
 
 
-def _numbers(cells: list[str], where: str) -> NDArray[np.float64]:
+def _numbers(cells: list[str], where: str) -> list[float]:
     try:
         refuse_underscores(cells)
-        return np.array(cells, dtype=np.float64)
+        return list(map(float, cells))
     except ValueError:
         raise FileFormatError(
             f"{where} is no line of an ASCII grid: begin with {_LEAST_HEADER}, then give numbers, row by row"
@@ -78,6 +83,9 @@ def _numbers(cells: list[str], where: str) -> NDArray[np.float64]:
 
 def _shape(header: dict[str, float], path: str | PathLike[str]) -> tuple[int, int, tuple[float, float, float, float]]:
     """Return rows, columns, and the extent."""
+    for one, other in _EITHER:
+        if one in header and other in header:
+            raise FileFormatError(f"{path} has {one} and {other}, of which only one is meant: leave one out")
     width, height = (header.get(key, header.get("cellsize", np.nan)) for key in ("dx", "dy"))
     west, south = (
         header.get(f"{axis}llcorner", header.get(f"{axis}llcenter", np.nan) - side / 2.0)

@@ -25,13 +25,11 @@ WIDEST = 6  # nodes that a coefficient depends on at most
 
 @dataclass(frozen=True)
 class Cones:
-    """The nodes and factors of each cone: ``factors[c] @ z[nodes[c]]`` is (g, g', u), shapes (n, 6) and (n, 3, 6).
+    """Which nodes take part in a cone, with which factors, in (g, g', u).
 
     ``shape`` is the number of nodes each way, ``side`` the mean of the two ``sides`` of a cell.
     """
 
-    nodes: NDArray[np.int64]
-    factors: NDArray[np.float64]
     shape: tuple[int, int]
     sides: tuple[float, float]
     side: float
@@ -62,31 +60,8 @@ class Cones:
         """Return the cones of a region's lattice."""
         if region.weights != Splines.name:
             raise InputError(f"solve_plane needs splines as weights: for {region.weights} take solve_{region.weights}")
-        sides = [float(side) for side in region.sides]
-        mean = math.sqrt(sides[0] * sides[1])
-        lines = [[_line(place) for place in range(2 * n + 1)] for n in region.cells]
-        n = len(lines[0]) * len(lines[1])
-        nodes, factors = np.zeros((n, WIDEST), dtype=np.int64), np.zeros((n, 3, WIDEST))
-        for number, (first, second) in enumerate((a, b) for a in lines[0] for b in lines[1]):
-            terms = [
-                (i * region.shape[1] + j, (slope * other, value * slant, value * other))
-                for i, value, slope in first
-                for j, other, slant in second
-                if slope * other or value * slant or value * other
-            ]
-            nodes[number] = [node for node, _ in terms] + [terms[0][0]] * (WIDEST - len(terms))
-            for place, (_, three) in enumerate(terms):
-                factors[number, :, place] = three
-        factors[:, 0] *= mean / sides[0]
-        factors[:, 1] *= mean / sides[1]
-        return cls(nodes, factors, region.shape, (sides[0], sides[1]), mean)
-
-    def terms(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (g, g', u) of every cone and output, shape (n, 3, K)."""
-        total = np.zeros((len(self.nodes), 3, Z.shape[1]))
-        for place in range(WIDEST):
-            total += self.factors[:, :, place, None] * Z[self.nodes[:, place]][:, None, :]
-        return total
+        sides = float(region.sides[0]), float(region.sides[1])
+        return cls(region.shape, sides, math.sqrt(sides[0] * sides[1]))
 
 
 def _line(place: int) -> list[tuple[int, float, float]]:
