@@ -263,7 +263,7 @@ export class PlaneMechanism {
 function namesOf(text: string | undefined, n: number): readonly string[] | null {
   if (text === undefined) return null;
   const found = parseJson(text);
-  const isName = (one: unknown): boolean => typeof one === "string" && one.length > 0 && one.length <= 1000;
+  const isName = (one: unknown): boolean => typeof one === "string" && /^[^\ud800-\udfff]{1,1000}$/su.test(one);
   need(Array.isArray(found) && found.length === n && found.every(isName) && new Set(found).size === n, "names of its outputs");
   return found as readonly string[];
 }

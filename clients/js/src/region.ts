@@ -49,7 +49,7 @@ export class Region {
     const side = (high - low) / this.cells[way];
     const reach = Math.max(-below, side - low, above, high + side);
     need(!this.arePlaces || reach < LIMITS[way], "its region reaches too far");
-    for (const i of [0, this.cells[way] + 1]) need(Number.isFinite(this.axis(way, i)), "its nodes are not finite");
+    need(Number.isFinite(high + (high - low)) && Number.isFinite(low - (high - low)), "its region is near the largest floats");
   }
 
   private get arePlaces(): boolean {
