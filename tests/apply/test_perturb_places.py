@@ -17,7 +17,7 @@ from rich.console import Console
 
 import metricdp as mdp
 from metricdp.apply import batches, perturb_file
-from metricdp.cli import perturb as perturbing
+from metricdp.cli import counting
 from metricdp.data.readers import streams, tables
 
 
@@ -73,7 +73,7 @@ def test_places_beyond_the_limit_are_refused_or_dropped(perturb, tmp_path):
     words = ["--input", "in.csv", "--output", "out.csv", "--snap-limit", 0.1, "--snap-distances", "secret.csv"]
     code, text, complaint = perturb(*words)
     assert (code, text) == (2, "")
-    assert "1 of 4 places are farther than 0.1 from every record (the first is in row 4)" in complaint
+    assert "1 of 4 places are farther than 0.1 km from every record (the first is in row 4)" in complaint
     assert complaint.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]
     code, text, _ = perturb(*words, "--far", "drop", "--keep", "name")
@@ -187,8 +187,8 @@ def test_bad_geojson(perturb, tmp_path, content, part):
 @pytest.mark.parametrize(
     ("content", "words", "parts"),
     [
-        (PLACES, ["--snap-limit", 0], ["the snap limit must be positive, got 0"]),
-        (PLACES, ["--snap-limit", "nan"], ["the snap limit must be positive, got nan"]),
+        (PLACES, ["--snap-limit", 0], ["--snap-limit must be positive, got '0'"]),
+        (PLACES, ["--snap-limit", "nan"], ["--snap-limit must be a number"]),
         (PLACES, ["--snap-limit", 1, "--far", "keep"], ["unknown policy 'keep'", "refuse or drop"]),
         (PLACES, ["--far", "drop"], ["--snap-limit"]),
         (PLACES, ["--snap-limit", 1, "--keep", "Lat"], ["the kept column Lat would write the true record"]),
@@ -198,13 +198,14 @@ def test_bad_geojson(perturb, tmp_path, content, part):
         (PLACES, [], ["line 2, column 'id' is not a record of this mechanism"]),
         ("lat,lon\n1,2\n", [], ["0 columns id: one is needed", "a snap limit, to use lat and lon"]),
         ("x,y\n1,2\n", ["--snap-limit", 1], ["records are places", "lat, lon"]),
-        ("lat,lon\n1,two\n", ["--snap-limit", 1], ["line 2, column 'lon' is something else: it must be a number"]),
+        ("lat,lon\n1,two\n", ["--snap-limit", 1], ["line 2, column 'lon' is not a number"]),
         ("lat,lon\n1,2\n95,2\n", ["--snap-limit", 1], ["latitude from -90 to 90"]),
         ("lat,lon\n", ["--snap-limit", 1], ["a header but no rows"]),
         ("\n\n", ["--snap-limit", 1], ["empty"]),
         ("report,lat,lon\n1,2,3\n", ["--snap-limit", 1, "--keep", "report"], ["name of a column of the reports"]),
         (PLACES, ["--snap-limit", 1, "--snap-distances", "in.csv"], ["both name"]),
         (PLACES, ["--snap-limit", 1, "--snap-distances", "out.csv"], ["both name"]),
+        ("lat,lon\n11.97,57.7\n11.97,57.71\n", ["--snap-limit", 1], ["all of them are: check the order of the coord"]),
     ],
 )
 def test_bad_rows_and_options(perturb, tmp_path, content, words, parts):
@@ -214,6 +215,24 @@ def test_bad_rows_and_options(perturb, tmp_path, content, words, parts):
     assert all(part in complaint for part in parts), complaint
     assert complaint.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]
+
+
+def test_distances_have_units(perturb, tmp_path):
+    (tmp_path / "in.csv").write_text(PLACES)
+    words = ["--input", "in.csv", "--output", "out.csv"]
+    assert perturb(*words, "--snap-limit", "100m")[1] == perturb(*words, "--snap-limit", 0.1)[1]
+    assert "farther than 0.01 km" in perturb(*words, "--snap-limit", "10m")[2]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.jsonl", "out.geojsonl.gz"])
+def test_names_of_streams_are_refused(perturb, tmp_path, name):
+    """A table in text under such a name would be read by nothing."""
+    (tmp_path / "in.csv").write_text(PLACES)
+    code, _, complaint = perturb("--input", "in.csv", "--output", name, "--snap-limit", 0.1)
+    assert code == 2
+    assert "which only streams have: use metricdp perturb FILE.mdp - --to" in complaint
+    (tmp_path / name).write_text("")
+    assert "which only streams have" in perturb("--input", name, "--output", "out.csv", "--snap-limit", 0.1)[2]
 
 
 def test_vectors(grid, tmp_path):
@@ -287,10 +306,10 @@ def test_a_disk_that_takes_no_more_is_one_line(city, tmp_path):
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_progress(city, tmp_path, monkeypatch, is_terminal):
-    monkeypatch.setattr(perturbing, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(counting, "SECONDS_BETWEEN_LINES", 0.0)
     (tmp_path / "in.csv").write_text(PLACES)
     console = Console(file=io.StringIO(), force_terminal=is_terminal, width=100)
-    with perturbing.Counting(console, "rows") as progress:
+    with counting.Counting(console, "rows") as progress:
         perturb_file(city, tmp_path / "in.csv", tmp_path / "out.csv", snap_limit=0.1, progress=progress)
     assert "100.0 %  3 rows" in console.file.getvalue()
 

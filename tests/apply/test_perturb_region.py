@@ -165,7 +165,7 @@ def test_kept_columns_with_the_truth_are_refused(file, tmp_path):
         (("solve", f"region:{BOX}", "--epsilon", 1, "--memory-limit", 0.01), "lattice"),
         (("solve", "grid:2x2", "--epsilon", 1, "--spacing", 1), "--spacing is for regions"),
         (("solve", "grid:2x2", "--epsilon", 1, "--margin", 1), "--margin is for regions"),
-        (("solve", f"region:{BOX}", "--epsilon", 1, "--margin", -1), "margin must be a length"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--margin", -1), "--margin must be positive, got '-1'"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--prior", "nowhere.csv"), "--prior must be"),
     ],
 )

@@ -421,7 +421,7 @@ def test_version_1_is_turned_into_charges(path):
 
 def test_version_1_has_no_window(path):
     version_1(path, [("Ana", (0.5).hex(), 1)])
-    with pytest.raises(InputError, match="was made with window=None"):
+    with pytest.raises(InputError, match="was made with the window for ever, not 1 day"):
         Ledger(path, limit=1.5, window=timedelta(hours=24))
     assert Ledger(path, limit=1.5).spent("Ana") == 0.5
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,19 @@ def test_records_that_cannot_occur_do_not_count():
     prior = np.ones(9)
     prior[0] = 0.0
     assert "so large" in told(GRID.with_prior(prior), epsilon=100.0, eta=1.0, outputs=9)
+
+
+def test_a_suggestion_lies_on_the_side_that_is_asked_for():
+    """1 at the median distance is no help where it is larger than what is too large, and the other way round."""
+    problem = mdp.Problem(mdp.data.grid(1, 2), epsilon=40.0, eta=1.0)
+    alike = mdp.Mechanism.from_matrix(problem, np.full((2, 2), 0.5))
+    assert "choose a larger one." in guidance(problem, alike)
+
+
+def test_a_run_that_was_cut_off_is_told_from_strong_privacy():
+    problem = mdp.Problem(mdp.data.grid(1, 2), epsilon=40.0, eta=1.0)
+    alike = mdp.Mechanism.from_matrix(problem, np.full((2, 2), 0.5))
+    cut_off = replace(alike, optimality=mdp.mechanism.Optimality(0.5, 0.0))
+    sentence = guidance(problem, cut_off)
+    assert "the run ended before it found a better mechanism" in sentence
+    assert "epsilon" not in sentence

@@ -150,6 +150,24 @@ def test_the_command_says_the_same_and_its_next_command_runs(run):
     assert fields["distance_at_least"] <= solved["loss"] <= 1.1 * fields["distance_at_most"]
 
 
+def test_the_next_command_is_quoted_for_a_shell(run, tmp_path):
+    (tmp_path / "my places.csv").write_text("lat,lon\n57.70,11.95\n57.701,11.95\n57.702,11.951\n")
+    code, out, _ = run("plan", "my places.csv", "--within", "200 m", "--factor", 4)
+    assert code == 0
+    words = shlex.split(out.splitlines()[-1].removeprefix("Next: "))
+    assert words[:5] == ["metricdp", "solve", "my places.csv", "--within", "200 m"]
+    assert run(*words[1:])[0] == 0
+
+
+def test_what_is_planned_is_enough_for_the_reports(run):
+    """Printed budgets are rounded up: whoever types one as a limit gets all reports that were planned."""
+    code, out, _ = run("plan", "grid:3x4", "--within", 0.2, "--factor", 4, "--reports", "5/day")
+    assert code == 0
+    line = next(line for line in out.splitlines() if line.startswith("epsilon"))
+    assert line == "epsilon  1.3863 per unit of distance; 5 reports spend 6.93148"
+    assert 5 * epsilon_for(0.2, 4, reports=5, metric="euclidean") <= 6.93148
+
+
 def test_solve_takes_units_and_connects(run):
     base = ("solve", "road:gothenburg", "--records", 40, "--loss", "distance", "--json")
     code, out, _ = run(*base, "--within", "0.2km", "--factor", 4, "--eta", "connect")

@@ -11,7 +11,7 @@ import numpy as np
 
 from metricdp.apply.batches import Batch, csv_batches, geojson_batches
 from metricdp.apply.copies import Copies
-from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points
+from metricdp.apply.snapping import FAR_POLICIES, check_far, check_limit, draw_points, far_from_all, hint
 from metricdp.apply.writers import CsvWriter, GeoJsonWriter, Writer, cell_of, coordinate_names
 from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.files import format_of
@@ -197,8 +197,9 @@ def _write(
         # only now, so that refusing takes as long as reporting
         if summary.dropped and far == "refuse":
             raise InputError(
-                f"{summary.dropped} of {n_read} places are farther than {snap_limit:g} from every record (the first "
-                f"is in row {first_far}): nothing was written; drop them, or raise the snap limit"
+                f"{summary.dropped} of {n_read} places are {far_from_all(snap_limit, mechanism.metric)} (the first is "
+                f"in row {first_far}): nothing was written; drop them, or raise the snap limit"
+                + hint(are_all_far=summary.dropped == n_read)
             )
     return summary
 

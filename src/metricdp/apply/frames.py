@@ -9,7 +9,7 @@ import numpy as np
 
 from metricdp.apply.batches import columns_of_secrets
 from metricdp.apply.copies import Copies
-from metricdp.apply.snapping import check_far, check_limit, draw_points, snap_points
+from metricdp.apply.snapping import check_far, check_limit, draw_points, far_from_all, snap_points
 from metricdp.data.readers.columns import listed
 from metricdp.errors import InputError, MissingExtraError, revealed
 from metricdp.mechanism.plane import check_of_records
@@ -109,7 +109,7 @@ def perturb_frame(
     is_near = drawn.distances <= snap_limit
     if far == "refuse" and not is_near.all():
         raise InputError(
-            f"{int((~is_near).sum())} of {len(frame)} points are farther than {snap_limit:g} from every record: "
+            f"{int((~is_near).sum())} of {len(frame)} points are {far_from_all(snap_limit, mechanism.metric)}: "
             'nothing is reported; drop them with far="drop", or raise snap_limit'
         )
     outputs = drawn.outputs[is_near]

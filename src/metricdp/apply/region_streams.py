@@ -108,5 +108,5 @@ def _refusal(n_before: int, outside: str) -> str:
         )
     return (
         f"{where} outside the region: its batch was not written; leave such points out, make a mechanism for a larger "
-        'region, or let them be moved to the border (outside="border"), which the promise covers'
+        'region, or have points outside moved to its "border", which the promise covers'
     )

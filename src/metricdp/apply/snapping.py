@@ -9,6 +9,7 @@ from metricdp.errors import InputError
 from metricdp.mechanism.snap import as_points
 from metricdp.mechanism.snap_index import snapped
 from metricdp.metric.distances import CoordinateMetric
+from metricdp.metric.units import with_unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,3 +68,13 @@ def check_far(far: str) -> None:
     """Refuse a policy that is not known."""
     if far not in FAR_POLICIES:
         raise InputError(f"unknown policy {far!r} for points beyond the snap limit: choose {' or '.join(FAR_POLICIES)}")
+
+
+def far_from_all(limit: float | None, metric: str) -> str:
+    """Return in words that points are beyond the limit, for errors."""
+    return f"farther than {with_unit(limit or 0.0, metric)} from every record"
+
+
+def hint(*, are_all_far: bool) -> str:
+    """Return what to look at where no point at all is near."""
+    return "; all of them are: check the order of the coordinates" if are_all_far else ""

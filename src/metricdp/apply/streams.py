@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from metricdp.apply.copies import Copies
-from metricdp.apply.snapping import check_far, check_limit, snap_points
+from metricdp.apply.snapping import check_far, check_limit, far_from_all, hint, snap_points
 from metricdp.apply.stream_rows import StreamRows, check_format
 from metricdp.apply.writers import (
     CsvWriter,
@@ -155,8 +155,9 @@ def perturb_stream(
             # drawn before it is refused: refusing takes as long as reporting
             if far == "refuse" and is_far.any():
                 raise InputError(
-                    f"row {work.n_rows + 1 + int(np.flatnonzero(is_far)[0])} is farther than {snap_limit:g} from every "
-                    "record: its batch was not written; drop such rows, or raise the snap limit"
+                    f"row {work.n_rows + 1 + int(np.flatnonzero(is_far)[0])} is "
+                    f"{far_from_all(snap_limit, mechanism.metric)}: its batch was not written; drop such rows, or "
+                    "raise the snap limit" + hint(are_all_far=bool(is_far.all()))
                 )
             is_written = is_granted & ~is_far
             if writer is None:

@@ -135,8 +135,8 @@ class Ledger:
         own_window = self.window
         if own_window != window and not (window is None and must_exist):
             raise InputError(
-                f"{self.path} was made with window={own_window!r}, not {window!r}: a window cannot be changed, so open "
-                "it with its own, or make a new ledger"
+                f"{self.path} was made with the window {own_window or 'for ever'}, not {window or 'for ever'}: it "
+                "cannot be changed, so open it with its own, or make a new ledger"
             )
 
     def __enter__(self) -> Self:

@@ -13,7 +13,14 @@ from rich.table import Table
 
 from metricdp.apply.text import Words
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, one_of, out, print_json
-from metricdp.cli.problems import EtaOption, MetricOption, OutputsOption, RecordsOption, problem_of_data
+from metricdp.cli.problems import (
+    EtaOption,
+    MetricOption,
+    OutputsOption,
+    RecordsOption,
+    length_of,
+    problem_of_data,
+)
 from metricdp.data import read_matrix
 from metricdp.errors import InputError
 from metricdp.evaluate.audit import MatrixAudit
@@ -93,7 +100,8 @@ def audit(
         ),
     ] = None,
     snap_limit: Annotated[
-        float | None, typer.Option(help="The farthest distance at which the pipeline snaps points to records.")
+        str | None,
+        typer.Option(help="The farthest distance at which the pipeline snaps points to records: 0.5 or 500m."),
     ] = None,
     draws: Annotated[int, typer.Option(help="Draws of each input.")] = N_DRAWS,
     pairs: Annotated[int, typer.Option(help="Pairs of inputs to compare.")] = N_PAIRS,
@@ -126,9 +134,10 @@ def audit(
         raise InputError(f"--pairs must be at least 1 and --seed zero or more, got {pairs} and {seed}")
     kind = _kind(pipeline, inputs, snap_limit)
     mechanism = load(file)
-    neighbours, claim = _compared(mechanism, kind, snap_limit, n_pairs=pairs, seed=seed)
+    limit = length_of(snap_limit, "--snap-limit", mechanism.metric)
+    neighbours, claim = _compared(mechanism, kind, limit, n_pairs=pairs, seed=seed)
     found = audit_pipeline(
-        _pipeline(mechanism, pipeline, kind, snap_limit),
+        _pipeline(mechanism, pipeline, kind, limit),
         neighbours,
         claim,
         outputs=_outputs(mechanism, pipeline, kind),
@@ -202,7 +211,7 @@ def _matrix_fields(found: MatrixAudit, problem: Problem, *, is_claimed: bool) ->
     }
 
 
-def _kind(pipeline: str, inputs: str | None, snap_limit: float | None) -> str:
+def _kind(pipeline: str, inputs: str | None, snap_limit: str | None) -> str:
     """Return the kind of inputs that the pipeline reads."""
     if pipeline.startswith(BUILTIN):
         if inputs is not None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from metricdp.apply.files import perturb_file
 from metricdp.apply.snapping import FAR_POLICIES
@@ -21,20 +19,24 @@ from metricdp.budget.charges import head_path
 from metricdp.budget.spending import budget
 from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, out, print_json, write_out
 from metricdp.cli.checks import check_targets
+from metricdp.cli.counting import Counting
+from metricdp.cli.problems import length_of
 from metricdp.cli.regions import perturb_region, refuse_options
 from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams, saying_who_is_charged
-from metricdp.data.readers.streams import TextSource
+from metricdp.data.readers.files import format_of
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.plane import OUTSIDE, PlaneMechanism, check_outside
 from metricdp.mechanism.plane_files import is_plane_file, load_plane
-from metricdp.metric.units import with_unit
-from metricdp.report.tables import LiveLine, print_line, printable
+from metricdp.metric.units import rounded_up, with_unit
+from metricdp.report.tables import print_line, printable
 
 STANDARD_OUTPUT = 1  # its number among the open streams
-SECONDS_BETWEEN_LINES = 10.0  # of progress, when standard error is not a terminal
+STREAM_SUFFIXES = {
+    ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".geojsonl": "geojsonl", ".geojsonseq": "geojsonseq",
+}  # fmt: skip
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
@@ -58,8 +60,8 @@ def perturb(
         typer.Option("--output", help="File of reports to write (GeoJSON if it is named so); - is standard output."),
     ] = None,
     snap_limit: Annotated[
-        float | None,
-        typer.Option(help="The input has coordinates: snap each to its nearest record, at most this far."),
+        str | None,
+        typer.Option(help="The input has coordinates: snap each to its nearest record, at most this far: 0.5 or 500m."),
     ] = None,
     far: Annotated[
         str,
@@ -143,6 +145,7 @@ def perturb(
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
     target = _stream_or_file(target, as_json=as_json)
     is_stream = ids == [STREAM]
+    _check_names({"--input": source, "--output": target})
     _check_ways(bool(ids), source, text, target)
     words: dict[str, Any] = {"unknown": unknown, "keep_punctuation": keep_punctuation}
     rows: dict[str, Any] = {
@@ -196,6 +199,7 @@ def perturb(
     if outside is not None:
         raise InputError(f"--outside is for mechanisms of regions, and {file} is not one: leave it out")
     mechanism = load(file)
+    rows["snap_limit"] = length_of(snap_limit, "--snap-limit", mechanism.metric)
     with show_values() if show_true else nullcontext():
         if text is not None and target is not None:
             words["allow_unprotected"] = allow_unprotected
@@ -215,6 +219,17 @@ def perturb(
             _print_reports(mechanism, ids or [], allow_unprotected=allow_unprotected, as_json=as_json)
 
 
+def _check_names(files: dict[str, Path | None]) -> None:
+    """Refuse names of formats that only streams have: what is written under such a name would be another format."""
+    for option, path in files.items():
+        kind = None if path is None else STREAM_SUFFIXES.get(format_of(path))
+        if kind is not None:
+            raise InputError(
+                f"{option} {path} is named as {kind}, which only streams have: use metricdp perturb FILE.mdp - --to "
+                f"{kind} < INPUT > OUTPUT, or a name that ends in .csv or .geojson"
+            )
+
+
 def _stream_or_file(target: Path | None, *, as_json: bool) -> Path | None:
     if target is None or (target != Path("-") and stream_number(target) != STANDARD_OUTPUT):
         return target
@@ -227,7 +242,7 @@ def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dic
     with Counting(err, "words") as progress:
         summary = perturb_text(mechanism, source, target, progress=progress, **options)
     alone = 0 if options["allow_unprotected"] else summary.unprotected
-    epsilon, spent = f"{mechanism.epsilon:g}", f"{budget(mechanism, summary.words):,g}"
+    epsilon, spent = rounded_up(mechanism.epsilon), rounded_up(budget(mechanism, summary.words))
     lines = [
         f"{summary.words:,} words drawn, {summary.punctuation:,} punctuation marks taken out, written to {target}",
         (
@@ -262,11 +277,12 @@ def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dic
             f"Places were up to {with_unit(summary.largest_snap_distance, mechanism.metric, digits='.6g')} from their "
             f"records (limit {with_unit(options['snap_limit'], mechanism.metric)}); "
             f"{summary.dropped:,} beyond the limit were dropped."
+            + ("" if summary.reports else " None is near: check the order of the coordinates.")
         )
         lines.append(mechanism.guarantee.for_points(options["snap_limit"]).sentence)
-    each = f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {mechanism.guarantee.unit}"
+    each = f"Budget: each report spends epsilon = {rounded_up(mechanism.epsilon)} per {mechanism.guarantee.unit}"
     if summary.persons is None:
-        lines.append(f"{each}; if all are of one person, together {budget(mechanism, summary.reports):,g}.")
+        lines.append(f"{each}; if all are of one person, together {rounded_up(budget(mechanism, summary.reports))}.")
     else:
         n_charged = summary.reports + summary.dropped
         lines.append(f"{each}; {n_charged:,} were charged to {summary.persons:,} persons in {options['ledger'].path}.")
@@ -376,21 +392,3 @@ def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
             f"Scope: the records form {n_components} components; a report may show in which one the true record is."
         )
     return lines
-
-
-class Counting(LiveLine):
-    """Shows the progress of reading: continuously on a terminal, elsewhere a line every ten seconds."""
-
-    def __init__(self, console: Console, what: str) -> None:
-        super().__init__(console, "reading")
-        self.what = what
-        self._start = self._last = time.monotonic()
-
-    def __call__(self, source: TextSource | None, count: int) -> None:
-        """Show one step."""
-        now, fraction = time.monotonic(), None if source is None else source.fraction
-        share = "" if fraction is None else f"{100 * fraction:5.1f} %  "
-        line = f"{now - self._start:8.2f} s  {share}{count:,} {self.what}"
-        if not self.update(line) and now - self._last >= SECONDS_BETWEEN_LINES:
-            self._last = now
-            print_line(self.console, line)

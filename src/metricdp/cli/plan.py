@@ -7,8 +7,17 @@ from typing import Annotated
 import typer
 
 from metricdp.cli.app import JsonOption, app, one_of, out, print_json
-from metricdp.cli.problems import MetricOption, OutputsOption, RecordsOption, eta_of, outputs_of, whole_seed
-from metricdp.cli.regions import plan_of_region, refuse_options
+from metricdp.cli.problems import (
+    MetricOption,
+    OutputsOption,
+    RecordsOption,
+    SpacingOption,
+    eta_of,
+    length_of,
+    outputs_of,
+    whole_seed,
+)
+from metricdp.cli.regions import plan_of_region, refuse_options, solve_command
 from metricdp.data.named import chosen, named
 from metricdp.errors import InputError
 from metricdp.evaluate.plan import plan
@@ -45,9 +54,7 @@ def plan_command(
     streets: Annotated[
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
     ] = None,
-    spacing: Annotated[
-        float | None, typer.Option(help="For regions: km between the nodes of the lattice; 0.25 / epsilon by default.")
-    ] = None,
+    spacing: SpacingOption = None,
     gap: Annotated[float, typer.Option(help="Relative gap that memory and time are predicted for.")] = DEFAULT_GAP,
     seed: Annotated[int, typer.Option(help="For drawing records and outputs.")] = 0,
     as_json: JsonOption = False,
@@ -65,7 +72,7 @@ def plan_command(
             within=within,
             factor=factor,
             reports=reports,
-            spacing=spacing,
+            spacing=length_of(spacing, "--spacing"),
             outputs=outputs,
             as_json=as_json,
         )
@@ -83,16 +90,19 @@ def plan_command(
         gap=gap,
         seed=seed,
     )
-    drawn = "" if records is None else f" --records {records}" + (f" --seed {seed}" if seed else "")
-    asked = "" if reports == "1" else f" --reports {reports}"
-    choice = outputs if outputs is not None else found.outputs
-    next_one = (
-        f"metricdp solve {source}{drawn} --within {within} --factor {factor:g}{asked} --eta {found.eta!r}"
-        + ("" if choice is None else f" --outputs {choice}")
-        + ("" if metric is None else f" --metric {metric}")
-        + ("" if streets is None else f" --streets {streets}")
-        + " --loss distance -o FILE.mdp"
-    )
+    options = {
+        "records": records,
+        "seed": seed or None if records is not None else None,
+        "within": within,
+        "factor": f"{factor:g}",
+        "reports": None if reports == "1" else reports,
+        "eta": repr(found.eta),
+        "outputs": outputs if outputs is not None else found.outputs,
+        "metric": metric,
+        "streets": streets,
+        "loss": "distance",
+    }
+    next_one = solve_command(source, options)
     if as_json:
         print_json({**found.fields(), "command": next_one})
         return

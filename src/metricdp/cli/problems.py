@@ -14,6 +14,7 @@ from metricdp.data.named import chosen, default_eta, file_named, named
 from metricdp.data.readers.files import is_there
 from metricdp.errors import InputError
 from metricdp.mechanism.promise import epsilon_for
+from metricdp.metric.units import as_distance
 from metricdp.problem import Problem
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from metricdp.data import Records
 
 METRICS = ("haversine", "street", "euclidean", "manhattan", "angular", "cosine", "mahalanobis")
+BEGINS_AS_NUMBER = re.compile(r"\s*[-+.]?\d")
 ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
 
 EtaOption = Annotated[
@@ -53,6 +55,18 @@ MetricOption = Annotated[
         autocompletion=one_of(*METRICS),
     ),
 ]
+
+SpacingOption = Annotated[
+    str | None,
+    typer.Option(
+        help="For regions: the side of a cell of the lattice, such as 0.1 (km) or 100m; 0.25 / epsilon by default."
+    ),
+]
+
+
+def length_of(text: str | None, name: str, metric: str = "haversine") -> float | None:
+    """Return the length that an option gives, with a unit or without; None if it is left out."""
+    return None if text is None else as_distance(text, metric, what=name)
 
 
 def problem_of_data(source: str, described: dict[str, Any], *, seed: int) -> Problem:
@@ -136,6 +150,11 @@ def given_budget(
         raise InputError(
             f"--epsilon must be a number, got {text!r:.80}: give a budget such as 10, or the name of a column of a "
             "file of records"
+        )
+    if BEGINS_AS_NUMBER.match(text):
+        raise InputError(
+            f"--epsilon must be a plain number, per km for places, got {text!r:.80}: write 2, or use --within and "
+            "--factor; the name of a column does not begin with a digit"
         )
     column = read_column(source, text, memory_limit=memory_limit)
     row_of = {name: row for row, name in enumerate(everybody.ids)}

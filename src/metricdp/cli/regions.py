@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_files import load_plane
 from metricdp.mechanism.promise import epsilon_for
+from metricdp.metric.units import rounded_up
 from metricdp.problem import PlaneProblem
 from metricdp.report.tables import ProgressLine, print_line
 from metricdp.solve import PlaneResult, Status, solve_plane
@@ -72,9 +74,14 @@ def plan_of_region(
         spacing = float(f"{side:.4g}")
         box = with_spacing(box, spacing)
     found = plan_region(box, within=within, factor=factor, reports=reports, outputs=named)
-    asked = "" if reports == "1" else f" --reports {reports}"
-    words = f"metricdp solve {source} --within {within} --factor {factor:g}{asked} --spacing {spacing:g}"
-    next_one = words + ("" if outputs is None else f" --outputs {outputs}") + " -o FILE.mdp"
+    options = {
+        "within": within,
+        "factor": f"{factor:g}",
+        "reports": None if reports == "1" else reports,
+        "spacing": f"{spacing:g}",
+        "outputs": outputs,
+    }
+    next_one = solve_command(source, options)
     if as_json:
         print_json({**found.fields(), "command": next_one})
         return
@@ -82,6 +89,12 @@ def plan_of_region(
         print_line(out, line)
     if found.is_feasible:
         print_line(out, f"Next: {next_one}")
+
+
+def solve_command(source: str, options: dict[str, Any]) -> str:
+    """Return the command that solves what was planned, as a shell takes it; options that are None are left out."""
+    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    return shlex.join(["metricdp", "solve", source, *words, "-o", "FILE.mdp"])
 
 
 def solve_region(
@@ -211,9 +224,9 @@ def perturb_region(
     console = err if stream_number(target) == STANDARD_OUTPUT else out
     print_line(console, f"{summary.reports} reports written to {target}")
     print_line(console, promise.sentence)
-    each = f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {promise.unit}"
+    each = f"Budget: each report spends epsilon = {rounded_up(mechanism.epsilon)} per {promise.unit}"
     if summary.persons is None:
-        print_line(console, f"{each}; if all are of one person, together {spent:,g}.")
+        print_line(console, f"{each}; if all are of one person, together {rounded_up(spent)}.")
     else:
         charged = f"{summary.reports:,} were charged to {summary.persons:,} persons in {options['ledger'].path}"
         print_line(console, f"{each}; {charged}.")

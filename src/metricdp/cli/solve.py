@@ -16,10 +16,12 @@ from metricdp.cli.problems import (
     OutputsOption,
     RecordsOption,
     ReportsOption,
+    SpacingOption,
     WithinOption,
     epsilon_of,
     eta_of,
     given_budget,
+    length_of,
     one_epsilon,
     outputs_of,
     whole_seed,
@@ -106,12 +108,13 @@ def solve_command(
             help="For benders: best (the default) | textbook (the paper's plain form).", autocompletion=one_of(*PRESETS)
         ),
     ] = None,
-    spacing: Annotated[
-        float | None, typer.Option(help="For regions: km between the nodes of the lattice; 0.25 / epsilon by default.")
-    ] = None,
+    spacing: SpacingOption = None,
     margin: Annotated[
-        float | None,
-        typer.Option(help="For regions: km outside from which points may be moved to the border; a tenth by default."),
+        str | None,
+        typer.Option(
+            help="For regions: how far outside points may be and be moved to the border, such as 0.5 (km) or 500m; a "
+            "tenth of the box by default."
+        ),
     ] = None,
     gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = DEFAULT_GAP,
     time_limit: Annotated[
@@ -174,8 +177,8 @@ def solve_command(
         solve_region(
             source,
             one_epsilon(epsilon, within, factor, reports, metric="haversine"),
-            spacing=spacing,
-            margin=margin,
+            spacing=length_of(spacing, "--spacing"),
+            margin=0.0 if margin == "0" else length_of(margin, "--margin"),
             outputs=outputs,
             prior=prior,
             target=output,

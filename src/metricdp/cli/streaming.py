@@ -16,7 +16,7 @@ from metricdp.budget.window import in_words, window_of
 from metricdp.cli.app import PROGRAM_FAILED, err
 from metricdp.errors import InputError, MetricDPError
 from metricdp.mechanism.plane import PlaneMechanism
-from metricdp.metric.units import with_unit
+from metricdp.metric.units import rounded_up, with_unit
 from metricdp.report.tables import print_line
 
 if TYPE_CHECKING:
@@ -138,14 +138,15 @@ def _lines(mechanism: Mechanism | PlaneMechanism, summary: StreamSummary, option
         limit = with_unit(options["snap_limit"], mechanism.metric)
         lines.append(f"{summary.far:,} rows were dropped because they are farther than {limit} from every record.")
         lines.append(mechanism.guarantee.for_points(options["snap_limit"]).sentence)
-    each = f"Budget: each report spends epsilon = {mechanism.epsilon:g} per {mechanism.guarantee.unit}"
+    each = f"Budget: each report spends epsilon = {rounded_up(mechanism.epsilon)} per {mechanism.guarantee.unit}"
     if options.get("memory") is not None:
         each += "; an answer that was repeated from the memory spends nothing"
     if options["ledger"] is None:
         return [*lines, f"{each}."]
     ledger = options["ledger"]
     period = "ever" if ledger.window is None else f"in any {in_words(ledger.window)}"
-    lines.append(f"{each}; charged to {ledger.path}, where nobody spends more than {float(ledger.limit):g} {period}.")
+    most = rounded_up(float(ledger.limit))
+    lines.append(f"{each}; charged to {ledger.path}, where nobody spends more than {most} {period}.")
     if summary.over:
         lines.append(f"{summary.over:,} rows were dropped because the budgets of their persons are used up.")
     return lines

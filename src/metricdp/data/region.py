@@ -247,7 +247,8 @@ def region(
         raise InputError("a region needs four numbers: south, west, north, east") from None
     if spacing is None:
         if epsilon is None or not 0 < number_of(epsilon, "epsilon") < math.inf:
-            raise InputError("give the spacing of the region's lattice, or a positive epsilon to choose it by")
+            got = "" if epsilon is None else f", got {epsilon}"
+            raise InputError(f"give the spacing of the region's lattice, or a positive epsilon to choose it by{got}")
         spacing = EPSILON_SPACING / epsilon
     if not 0 < number_of(spacing, "the spacing") < math.inf:
         raise InputError(f"the spacing must be a positive length, got {spacing}")

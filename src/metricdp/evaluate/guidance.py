@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.mechanism.certificate import FAR_FROM_OPTIMAL
 from metricdp.metric.distances import CHUNK_ENTRIES
 from metricdp.problem.budgets import budget_words
 from metricdp.problem.losses import EVERYTHING
@@ -31,7 +33,6 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
             "NOTHING is protected: choose a larger eta."
         )
     typical = float(np.median(graph.distances))
-    suggestion = f"; epsilon = {1.0 / typical:.3g} would be 1 at the median neighbour distance" if typical > 0 else ""
     is_open, is_silent = _reports_the_cheapest(mechanism, problem), _is_same_for_neighbours(mechanism, problem)
     if is_open and is_silent:
         return "All neighbours share their cheapest output and report it: privacy costs nothing here at any epsilon."
@@ -39,19 +40,37 @@ def guidance(problem: Problem, mechanism: Mechanism) -> str | None:
     if is_open:
         return (
             f"epsilon = {budget} is so large that everybody reports their cheapest output nearly always, as "
-            f"without any protection: choose a smaller one{suggestion}."
+            f"without any protection: choose a smaller one{_suggestion(typical, 0.0, problem.epsilon)}."
         )
     if is_silent:
-        return (
-            f"epsilon = {budget} is so small that connected records report nearly alike, and a report says "
-            f"next to nothing about which of them it was: choose a larger one{suggestion}."
-        )
+        return _of_silence(mechanism, f"epsilon = {budget}", _suggestion(typical, problem.epsilon, math.inf))
     if n > 2 and graph.n_pairs == n * (n - 1) // 2:
         return (
             f"eta = {problem.eta:g} makes all {n} records neighbours of one another (a complete graph): every pair is "
             "protected at its direct distance, and a smaller eta would make the problem smaller."
         )
     return None
+
+
+def _of_silence(mechanism: Mechanism, budget: str, suggestion: str) -> str:
+    """Return why all records report nearly alike: the run was cut off, or privacy is that strong."""
+    best = mechanism.optimality
+    if best is not None and best.gap > FAR_FROM_OPTIMAL:
+        return (
+            "All records report nearly alike, and this is not known to be near optimal: the run ended before it found "
+            "a better mechanism. Give it more time, or fewer records or outputs."
+        )
+    return (
+        f"{budget} is so small that connected records report nearly alike, and a report says next to nothing about "
+        f"which of them it was: choose a larger one{suggestion}."
+    )
+
+
+def _suggestion(typical: float, above: float, below: float) -> str:
+    """Return an epsilon that is 1 at the median neighbour distance, if it lies on the side that is asked for."""
+    epsilon = 1.0 / typical if typical > 0 else math.nan
+    is_useful = above < epsilon < below
+    return f"; epsilon = {epsilon:.3g} would be 1 at the median neighbour distance" if is_useful else ""
 
 
 def _reports_the_cheapest(mechanism: Mechanism, problem: Problem) -> bool:

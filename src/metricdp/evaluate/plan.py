@@ -14,7 +14,7 @@ from metricdp.evaluate.expected_distance import distance_range
 from metricdp.mechanism.promise import Promise
 from metricdp.metric import as_metric
 from metricdp.metric.connecting import joining
-from metricdp.metric.units import as_distance, in_words, unit_of
+from metricdp.metric.units import as_distance, in_words, rounded_up, unit_of
 from metricdp.problem.memory_model import BYTES_PER_PAIR, GIGABYTE, available_bytes, pairs_within
 from metricdp.problem.problem import CONNECT, Problem, kind_measured_by
 from metricdp.solve.prediction import Prediction, predict
@@ -92,8 +92,8 @@ class Plan:
         """Return the plan in plain words, the promise first."""
         problem, metric, made = self.problem, self.problem.metric.name, self.prediction
         unit = unit_of(metric) or "unit of distance"
-        total = "" if self.promise.reports == 1 else f"; {self.promise.reports} reports spend {self._total:.6g}"
-        found = [self.promise.sentence, f"epsilon  {self.epsilon:.6g} per {unit}{total}"]
+        total = "" if self.promise.reports == 1 else f"; {self.promise.reports} reports spend {rounded_up(self._total)}"
+        found = [self.promise.sentence, f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}"]
         joined = "all records are joined" if self.is_connected else f"{self.n_components:,} groups"
         found.append(f"eta      {in_words(self.eta, metric)}: {joined}, {problem.graph.n_pairs:,} neighbour pairs")
         found += [f"         {line}" for line in self.unprotected]

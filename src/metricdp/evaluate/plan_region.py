@@ -9,7 +9,7 @@ from metricdp.data.region import EPSILON_SPACING, Region, region
 from metricdp.evaluate.expected_distance import at_most, least_loss
 from metricdp.evaluate.plan import duration
 from metricdp.mechanism.promise import Promise
-from metricdp.metric.units import in_words, unit_of
+from metricdp.metric.units import in_words, rounded_up, unit_of
 from metricdp.problem.memory_model import GIGABYTE, available_bytes
 from metricdp.problem.outputs import Outputs
 from metricdp.problem.plane import LARGEST_EXPONENT, MAX_ENTRIES
@@ -88,13 +88,13 @@ class RegionPlan:
         metric, made = self.region.metric, self.region
         unit = unit_of(metric) or "unit of distance"
         n = self.promise.reports
-        total = "" if n == 1 else f"; {n} reports spend {n * self.epsilon:.6g}"
+        total = "" if n == 1 else f"; {n} reports spend {rounded_up(n * self.epsilon)}"
         rows, columns = made.cells
         outputs = "the centres of the cells" if self.are_cells else "given"
         found = [
             self.promise.sentence,
             "It holds for any two points of the region so far apart; at twice the distance the factor is squared.",
-            f"epsilon  {self.epsilon:.6g} per {unit}{total}",
+            f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}",
             (
                 f"lattice  {rows} x {columns} cells of at most {in_words(self.spacing, metric)} (epsilon x spacing "
                 f"{self.epsilon * self.spacing:.2g}; a finer one loses less and takes longer)"

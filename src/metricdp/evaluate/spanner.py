@@ -57,7 +57,7 @@ def spanner_mechanism(
         raise SolverError(f"its linear program ended as {result.status.value}")
     note = f"dilation {dilation:g}, {sparse.n_pairs:,} of {problem.graph.n_pairs:,} pairs"
     if result.status is Status.LIMIT:
-        note += f", stopped within {100 * result.gap:.2g} % of its optimum"
+        note += f", stopped within {100 * result.gap:.3g} % of its optimum"
     return Mechanism.of(problem, result.mechanism.table, solver="spanner"), note
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.exact import PrivacyCheck
     from metricdp.mechanism.guarantee import Guarantee
 
+FAR_FROM_OPTIMAL = 0.5  # a gap: larger ones are of runs that were cut off
 M = TypeVar("M")  # a mechanism, of records or of a region
 
 
@@ -102,9 +103,10 @@ class Certificate:
                 f"{best.lower_bound:.6g}, so optimal within {100 * best.gap:.3g} %."
             )
         else:
+            near = "Optimal within" if best.gap <= FAR_FROM_OPTIMAL else "Not shown to be near optimal, gap"
             line = (
-                f"Optimal within {100 * best.gap:.3g} %: expected loss {best.loss:.6g}, no mechanism with this budget "
-                f"can go below {best.lower_bound:.6g}."
+                f"{near} {100 * best.gap:.3g} %: expected loss {best.loss:.6g}, no mechanism with this budget can go "
+                f"below {best.lower_bound:.6g}."
             )
         return [line]
 

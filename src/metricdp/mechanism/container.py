@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+GZIP_MAGIC = b"\x1f\x8b"
 MAX_HEADER_BYTES = 32_000_000  # room for the ids of a million records
 HEADER_UNIT = 8  # tensors begin at a multiple of it
 LONGEST_SHOWN = 200  # characters of what a damaged file holds, in a message
@@ -60,10 +61,16 @@ def read_header(source: Path) -> tuple[dict[str, Any], int]:
     except _NamedTwiceError as error:
         raise FileFormatError(f"{source} is damaged: its header names {error} twice") from None
     except (ValueError, RecursionError):
-        raise FileFormatError(f"{source} is not a mechanism file: its header cannot be read") from None
+        raise FileFormatError(f"{source} is not a mechanism file: its header cannot be read{_remedy(source)}") from None
     if not isinstance(header, dict):
         raise FileFormatError(f"{source} is not a mechanism file: its header is not a table of tensors")
     return header, 8 + length
+
+
+def _remedy(source: Path) -> str:
+    """Return what to do with a file that is packed."""
+    with source.open("rb") as file:
+        return "; it is packed: unpack it first (gunzip)" if file.read(2) == GZIP_MAGIC else ""
 
 
 def _without_doubles(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -244,7 +244,7 @@ class Mechanism:
         return cls.of(problem, table, optimality=optimality, solver=solver, moved=away)
 
     def __repr__(self) -> str:
-        gap = f", within {100 * self.optimality.gap:.2g} % of optimal" if self.optimality else ""
+        gap = f", within {100 * self.optimality.gap:.3g} % of optimal" if self.optimality else ""
         return (
             f"Mechanism({self.records.name!r}: {self.records.n} records x {self.outputs.n} outputs, certified "
             f"{budget_words(self.epsilon, self.epsilons)}-mDP on {self.graph.n_pairs} pairs{gap})"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OUTSIDE = ("refuse", "border")
 REFUSED = (
     "at least one point is outside the region: nothing was reported; leave such points out, make a mechanism for a "
-    'larger region, or let them be moved to the border (outside="border"), which the promise covers'
+    'larger region, or have points outside moved to its "border", which the promise covers'
 )
 BEYOND = (
     "at least one point is farther outside the region than may be moved to its border: nothing was reported; leave "

@@ -265,7 +265,7 @@ def print_result(console: Console, result: Result) -> None:
     print_line(
         console,
         f"{ended} by {result.solver} in {result.seconds:.2f} s ({result.peak_mb:.0f} MB): expected loss "
-        f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.2g} %",
+        f"{result.loss:.6g}, lower bound {result.lower_bound:.6g}, gap {100 * result.gap:.3g} %",
     )
     print_certificate(console, result.mechanism)
 

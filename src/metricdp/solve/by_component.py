@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricdp.solve.component import Component
-    from metricdp.solve.contract import Context, Solver
+    from metricdp.solve.contract import Context, FoundTable, Solver
     from metricdp.solve.merged import Merged
 
 CHEAPEST_OUTPUT = "cheapest output"  # what stands for the solver where none is needed
@@ -38,6 +38,13 @@ class Found:
     cuts: int
     is_private: bool  # up to rounding
     solvers: tuple[str, ...] = ()
+
+    @classmethod
+    def nothing(cls, merged: Merged, found: FoundTable) -> Found:
+        """Return what there is of a run on windows that ended before it had a table: its bound."""
+        unfinished = np.ones(merged.graph.n, dtype=bool)
+        Z = np.zeros((merged.graph.n, merged.problem.n_outputs))
+        return cls(Z, found.lower_bound, unfinished, frozenset({found.ended}), found.steps, 0, is_private=False)
 
     @property
     def has_failed(self) -> bool:

@@ -48,6 +48,7 @@ REPAIR_PER_CHECK = 4.0  # seconds of a repair for each second of the certificate
 RAW_REPAIR_RATIO = 4.0  # times as long for a matrix that no solver has repaired: it needs several more passes
 SAFETY_FACTOR = 1.5  # on estimated seconds: other programs may be running
 ONE_OUTPUT = "one output"
+BYTES_OF_SIMPLE = 80.0  # for each entry: losses, costs, the matrix, its repair, whole numbers
 ALLOWANCE_SECONDS, ALLOWANCE_SHARE = 1.0, 0.025  # seconds, or share of the limit, by which a last repair may be late
 
 
@@ -119,6 +120,11 @@ def certified(
         if is_large and relative_gap(loss, bound) <= gap:
             break
     return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=name)
+
+
+def has_room_for_matrices(problem: Problem, stop: Stop) -> bool:
+    """Return whether there is memory for a simple mechanism as a whole matrix, in place of one output for all."""
+    return stop.has_room(BYTES_OF_SIMPLE * problem.n_records * problem.n_outputs)
 
 
 def _allowance(time_limit: float) -> float:

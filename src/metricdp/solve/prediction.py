@@ -55,9 +55,8 @@ def predict(problem: Problem, *, gap: float = 0.01) -> Prediction:
     chosen = solver_for("auto").chosen_for(problem, gap)
     if isinstance(chosen, WholeMethod) and isinstance(chosen, Local):
         counts = chosen.counts(problem, gap)
-        per_row = counts.table_entries / problem.n_records
-        check = SECONDS_PER_COMPARISON * 2.0 * problem.graph.n_pairs * per_row
-        seconds = counts.seconds_per_step * expected_steps(gap) / cores + check
+        check = chosen.seconds_of_check(problem, gap)
+        seconds = counts.seconds / cores + check
         reach = chosen.options.reach_for(gap) / problem.epsilon
         return Prediction(chosen.name, counts.n_bytes, START_SECONDS + seconds, reach, counts.filled)
     graph, K = problem.graph, problem.n_outputs

@@ -17,11 +17,11 @@ from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
 from metricdp.problem.memory_model import most_bytes
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
-from metricdp.solve.by_component import solve_components
+from metricdp.solve.by_component import Found, solve_components
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
 from metricdp.solve.contract import Context, Ended, WholeMethod, is_checkpointed, methods, solver_for
 from metricdp.solve.division import Division
-from metricdp.solve.ending import Ending, certified, is_reached, reached_by
+from metricdp.solve.ending import Ending, certified, has_room_for_matrices, is_reached, reached_by
 from metricdp.solve.executor import Cluster, workers
 from metricdp.solve.memory import cap_bytes, check_method_memory
 from metricdp.solve.merged import Merged
@@ -231,8 +231,13 @@ def _solved_whole(
             f"only {found.loss:.6g}: this is a fault of the library, please report it"
         )
     proof = Optimality(found.loss, min(found.lower_bound, found.loss))
-    mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     has_failed = found.ended not in (Ended.STOPPED, Ended.USED_UP)
+    if not found.table.n_stored and proof.gap > gap and has_room_for_matrices(problem, stop):
+        merged, ending = context.division.merged, Ending.estimated(problem)
+        nothing = Found.nothing(merged, found)
+        simple = certified(problem, merged, nothing, method.name, gap=gap, stop=stop, ending=ending)
+        return _Outcome(simple, is_optimal=False, has_failed=has_failed, solver=simple.solver, iterations=found.steps)
+    mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     return _Outcome(mechanism, proof.gap <= gap, has_failed, method.name, found.steps)
 
 

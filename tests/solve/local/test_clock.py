@@ -8,6 +8,7 @@ from tests.solve.local.exact import fault
 
 import metricdp as mdp
 from metricdp.errors import StoppedError
+from metricdp.mechanism.expected import table_loss
 from metricdp.solve.result import Trace
 from metricdp.solve.solvers.local import loop
 from metricdp.solve.solvers.local.complete import complete, kernel_prices
@@ -82,3 +83,39 @@ def test_a_small_limit_on_many_places_holds_in_every_stage():
         assert result.status is mdp.Status.LIMIT
         assert result.mechanism.certificate.privacy.certified
         assert 0.0 <= result.lower_bound <= result.loss
+
+
+def test_a_run_without_a_table_ends_with_a_simple_mechanism(monkeypatch):
+    """Nobody wants one output for all in place of the exponential mechanism, because a limit came before a table."""
+
+    def interrupted(*_, **__):
+        raise StoppedError("it was time to stop")
+
+    monkeypatch.setattr(loop, "kernel_prices", interrupted)
+    problem = places(120)
+    result = mdp.solve(problem, method="local", gap=1e-6, time_limit=60.0)
+    assert result.status is mdp.Status.LIMIT
+    assert result.mechanism.certificate.privacy.certified
+    assert result.solver in {"cheapest output", "local, cut off; exponential mechanism where unfinished"}
+    assert result.loss <= table_loss(mdp.exponential(problem).table, problem)
+
+
+def test_windows_that_hold_everything_ask_for_no_memory():
+    records = mdp.data.words().select(range(40))
+    problem = mdp.Problem(records, epsilon=1.0, eta="connect", loss="distance")
+    stop, trace = Stop(None), Trace()
+    stop.most_bytes = 0.0
+    options = LocalOptions(max_iterations=200)
+    solve_windows(local_problem(problem), problem.losses, gap=1e-6, stop=stop, trace=trace, options=options)
+    assert max(row.get("entries", 0) for row in trace.rows) == 40 * 40
+    assert not any("larger windows" in str(row.get("trouble")) for row in trace.rows)
+
+
+def test_the_first_multipliers_say_that_they_are_made(monkeypatch):
+    monkeypatch.setattr(loop, "SECONDS_PER_NOTE", 0.0)
+    trace, problem = Trace(), places(60)
+    options = LocalOptions(max_iterations=1)
+    solve_windows(local_problem(problem), problem.losses, gap=1e-6, stop=Stop(None), trace=trace, options=options)
+    stages = [row["stage"] for row in trace.rows]
+    assert stages.index("steps") < stages.index("local")
+    assert next(row for row in trace.rows if row["stage"] == "steps")["iteration"] == 0

@@ -80,14 +80,14 @@ class Table:
     def _fault(self, column: int, row: int, *, what: str = "a number") -> InputError:
         cell = self.columns[column][row]
         if not cell.strip():
-            found = " is empty"
+            found = f" is empty: it must be {what}"
         elif self.is_secret:
-            found = f"{revealed(cell)} is something else"
+            found = f"{revealed(cell)} is not {what}"
         else:
-            found = f" is {cell if len(cell) <= LONGEST_SHOWN else cell[:LONGEST_SHOWN] + '...'!r}"
+            shown = cell if len(cell) <= LONGEST_SHOWN else cell[:LONGEST_SHOWN] + "..."
+            found = f" is {shown!r}: it must be {what}"
         return InputError(
-            f"{self.source}, line {self.lines[row]}, {self.label(column)}{found}: it must be {what}; "
-            "correct or remove the line"
+            f"{self.source}, line {self.lines[row]}, {self.label(column)}{found}; correct or remove the line"
         )
 
 

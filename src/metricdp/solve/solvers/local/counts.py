@@ -133,7 +133,7 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
 def prediction(counts: LocalCounts, n: int, K: int, gap: float) -> str:
     """Return one sentence: how much the windows hold, and what the solve will cost."""
     cost = f"a gap of {100 * gap:.2g} % takes about {in_words(counts.seconds)} of one core"
-    sentence = f"{what_is_held(counts, n, K)}: {cost} and {counts.n_bytes / GIGABYTE:.1f} GB"
+    sentence = f"{what_is_held(counts, n, K)}: {cost} and {max(counts.n_bytes / GIGABYTE, 0.1):.1f} GB"
     return f"{sentence}; {COSTS_LESS}" if counts.is_full else sentence
 
 

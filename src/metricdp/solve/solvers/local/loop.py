@@ -5,6 +5,7 @@ A *look* completes the multipliers for the bound and repairs the rows for the lo
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,14 @@ class _Run:
     def _is_over(self) -> bool:
         return self.stop.is_due
 
+    def _is_over_if_noted(self) -> bool:
+        self._note(0, self.schedule.next)
+        return self.stop.is_due
+
+    def _is_full(self, network: Network) -> bool:
+        """Return whether windows hold all entries, so that none can grow."""
+        return network.windows.n_slots >= network.nodes.n * math.ceil(self.losses.shape[1] / WIDTH)
+
     def solve(self) -> Ended:
         """Step and look until the gap is reached or there is no time."""
         self.stop.check()
@@ -124,10 +133,11 @@ class _Run:
         iteration = Iteration(self._network(nodes, radius))
         self._say_windows(iteration.network)
         self.stop.check()
+        self._note(0, self.schedule.next)
         prices = kernel_prices(iteration)
         self.stop.check()
         wider = radius_by_prices(iteration, prices, self.gap)
-        if (wider > radius).sum() > GROWN_SHARE * nodes.n:
+        if (wider > radius).sum() > GROWN_SHARE * nodes.n and not self._is_full(iteration.network):
             wider = without_holes(nodes, wider)
             if self._has_room(iteration.network, wider):
                 iteration = Iteration(self._network(nodes, wider))
@@ -138,9 +148,10 @@ class _Run:
         slots = slots_within(net.nodes, self._table_radius(net.nodes))
         self._repair_seconds = REPAIR_SECONDS * slots * (2.0 * nodes.graph.n_pairs / nodes.n + 1.0) * self.stop.slowness
         begin = time.perf_counter()
-        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=self._is_over)
+        complete(net, iteration.Y, prices, sweeps=1, is_large=iteration.is_large, is_over=self._is_over_if_noted)
         self._completion_seconds = SWEEPS * (time.perf_counter() - begin)
         iteration.take_multipliers()
+        self._note(0, self.schedule.next)
         self.bound = certified_bound(iteration)[0]  # where neighbours are far apart it takes many steps to be better
         self._say_windows(net, lower_bound=self.bound)
         return iteration
@@ -301,7 +312,8 @@ class _Run:
         if self.schedule.is_stuck:
             # steps no longer help: what is missing lies outside of the windows
             small = np.isfinite(net.costs.outside)
-        if self._is_refused or self.growths >= MOST_GROWTHS or small.sum() <= GROWN_SHARE * net.nodes.n:
+        is_enough = small.sum() <= GROWN_SHARE * net.nodes.n or self._is_full(net)
+        if self._is_refused or self.growths >= MOST_GROWTHS or is_enough:
             return iteration
         radius = without_holes(net.nodes, np.where(small, GROWTH * net.radius, net.radius))
         if not self._has_room(net, radius):

@@ -69,7 +69,7 @@ class Local(WholeMethod):
             raise InputError(
                 f"the method 'local' would need about {counts.n_bytes / GIGABYTE:.1f} GB for the windows of "
                 f"{problem.n_records:,} records and {problem.n_outputs:,} outputs, which hold "
-                f"{100 * counts.filled:.2g} % of all entries, more than the {room / GIGABYTE:.1f} GB that are left: a "
+                f"{100 * counts.filled:.3g} % of all entries, more than the {room / GIGABYTE:.1f} GB that are left: a "
                 "larger epsilon has smaller windows; or take fewer records or outputs"
             )
 
