@@ -28,6 +28,8 @@ from metricdp.statistics.questions import inside, read_questions, rows_asked
 
 LARGEST_SHOWN = 5  # records with the largest shares
 
+PLOTS = (".png", ".svg")
+
 
 @app.command("estimate")
 def estimate_command(
@@ -73,6 +75,8 @@ def estimate_command(
         raise InputError("--record-intervals goes with --output FILE: name the file of the shares")
     targets = {"--output": target, "--table": table, "--plot": plot, "--prior": prior}
     check_targets(targets, {"FILE.mdp": file, "--input": source, "--districts": districts})
+    if plot is not None and plot.suffix.lower() not in PLOTS:
+        raise InputError(f"--plot {plot} is no picture: name a {' or '.join(PLOTS)} file")
     mechanism = load(file)
     questions = _questions(mechanism, districts, column, ids or [], polygon or [])
     found = estimate(mechanism, count_file(mechanism, source, person=person))

@@ -110,7 +110,8 @@ def _answer(page: Path, n_bytes: int, published: Records, *, as_json: bool) -> N
     if as_json:
         print_json({"file": str(page), "bytes": n_bytes, "warnings": warnings})
     else:
-        print_line(out, f"{page} ({n_bytes / 1e6:.1f} MB): open it in a browser")
+        then = "unpack it (gunzip) and open" if page.suffix.lower() == ".gz" else "open"
+        print_line(out, f"{page} ({n_bytes / 1e6:.1f} MB): {then} it in a browser")
 
 
 def _rebuilt(file: Path, mechanism: Mechanism) -> Rebuilt | Mechanism:

@@ -20,7 +20,7 @@ function bars(list, entries, label, choose) {
   if (entries.length > MOST_BARS && rest > 1e-4) {
     rows.push(element("li", { class: "rest", text: `${percent(rest)} for all others` }));
   }
-  if (!rows.length) rows.push(element("li", { class: "rest", text: "None is large enough to be on this page." }));
+  if (!rows.length) rows.push(element("li", { class: "rest", text: "No entry of its own is large enough to be on this page: what all records share is left out." }));
   list.replaceChildren(...rows);
 }
 
@@ -47,7 +47,7 @@ function showRecord(state, choose) {
 }
 
 function recordSentence(i, entries) {
-  if (!entries.length) return "What it reports is too small to be on this page.";
+  if (!entries.length) return "It has no report of its own that is large enough to be on this page: most reports come from what all records share, which is left out.";
   const [[first, p]] = entries;
   const usual = entries.filter(([, q]) => q >= 0.01).length;
   const isDistance = payload.loss && (!payload.loss.is_own || payload.loss.name.startsWith("distance"));
