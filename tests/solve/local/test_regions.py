@@ -24,6 +24,7 @@ from metricdp.solve.result import Trace
 from metricdp.solve.solvers.local.loop import solve_windows
 from metricdp.solve.solvers.local.method import Local, local_problem
 from metricdp.solve.solvers.local.options import LocalOptions
+from metricdp.solve.solvers.local.regions import on_dask
 from metricdp.solve.solvers.local.regions.blocks import blocks_of_outputs
 from metricdp.solve.solvers.local.regions.kept import saved_regions
 from metricdp.solve.solvers.local.regions.loop import solve_regions
@@ -341,6 +342,17 @@ def cluster():
         yield local
 
 
+def quick(seconds, is_over):
+    """Work of a region that takes a given time."""
+    time.sleep(seconds)
+    return {}, {"slept": seconds}
+
+
+def slow(seconds, is_over):
+    """The same by another name."""
+    return quick(seconds, is_over)
+
+
 class TestOnDask:
     def test_same_table(self, town, found, cluster):
         result = by_regions(town, 5, cluster=cluster.scheduler_address)
@@ -351,6 +363,18 @@ class TestOnDask:
         result = by_partitioner(town, divided.partition.name, cluster=cluster.scheduler_address)
         assert (result.loss, result.lower_bound) == (divided.loss, divided.lower_bound)
         assert same(result.mechanism.table, divided.mechanism.table)
+
+    def test_other_work_may_take_longer_than_what_went_before(self, cluster, monkeypatch):
+        """How long quick work took says nothing of steps: they are waited for, and nothing is done twice."""
+        monkeypatch.setattr(on_dask, "LEAST_PATIENCE", 0.05)
+        monkeypatch.setattr(on_dask, "PATIENCE_RATIO", 1.0)
+        from distributed import Client
+
+        with Client(cluster, set_as_default=False) as client:
+            held = on_dask.OnDask(1, Stop(None), client)
+            for work, seconds in ((quick, 0.0), (slow, 1.0)):
+                assert held.ask(work, lambda _, s=seconds: s, lambda *_: None) == [{"slept": seconds}]
+            assert held.n_lost == 0
 
     @pytest.mark.parametrize("stage", ["windows", "repair"])
     def test_a_worker_dies(self, town, found, cluster, stage):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LISTEN_SECONDS = 0.05
 FIRST_PATIENCE = 600.0  # seconds without any answer, before it is known how long one takes
-LEAST_PATIENCE, PATIENCE_RATIO = 60.0, 10.0  # and after: times the longest that an answer took
+LEAST_PATIENCE, PATIENCE_RATIO = 60.0, 10.0  # and after: times the longest that an answer to such work took
 RETRIES = 2  # of a task that failed on a worker
 
 
@@ -36,7 +36,7 @@ class OnDask(Held):
         self._states: dict[tuple[str, int], Any] = {}
         self._here: dict[int, dict[str, Any]] = {}
         self._replay = Replay()
-        self._longest = 0.0  # seconds until an answer came
+        self._longest: dict[str, float] = {}  # seconds until an answer came, for each kind of work: steps take long
 
     def ask(
         self, work: Work, message: Message, accept: Accept, *, reads: Sequence[str] = (), writes: str | None = None
@@ -115,7 +115,7 @@ class OnDask(Held):
             for region in [region for region, future in pending.items() if future.done()]:
                 future = pending.pop(region)
                 last = time.monotonic()
-                self._longest = max(self._longest, last - begin)
+                self._longest[what] = max(self._longest.get(what, 0.0), last - begin)
                 if future.status == "finished":
                     try:
                         data = future.result()
@@ -126,7 +126,8 @@ class OnDask(Held):
                     answers[region] = answer
                     self.bytes_moved += len(data)
                     self.said(what, len(answers))
-            patience = max(LEAST_PATIENCE, PATIENCE_RATIO * self._longest) if self._longest else self.first_patience
+            longest = self._longest.get(what)
+            patience = self.first_patience if longest is None else max(LEAST_PATIENCE, PATIENCE_RATIO * longest)
             if pending and time.monotonic() - last > patience:
                 break
             time.sleep(LISTEN_SECONDS)
