@@ -9,6 +9,8 @@ BITS = 96
 
 def rows_of(table):
     """Return all rows as lists of whole numbers."""
+    if not hasattr(table, "background"):  # of a run that ended before it had a table of its own
+        return [[int(z) for z in row] for row in table]
     n, K = table.shape
     background = [int(b) for b in table.background]
     rows = []

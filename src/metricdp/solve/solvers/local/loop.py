@@ -103,7 +103,7 @@ class _Run:
         return self.stop.is_due
 
     def _is_over_if_noted(self) -> bool:
-        self._note(0, self.schedule.next)
+        self._note(self.steps, self.schedule.next)
         return self.stop.is_due
 
     def _is_full(self, network: Network) -> bool:
@@ -170,7 +170,8 @@ class _Run:
         )
 
     def _network(self, nodes: Nodes, radius: NDArray[np.float64]) -> Network:
-        return network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over)
+        self._note(self.steps, self.schedule.next)
+        return network_of(nodes, radius, self.options.stretch_for(self.gap), is_over=self._is_over_if_noted)
 
     def _has_time(self) -> bool:
         return self.stop.seconds_left > LAST_REPAIR * self._repair_seconds + MARGIN_SECONDS

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metricdp.errors import StoppedError
 from metricdp.metric.thin import thin_edges
 from metricdp.solve.solvers.firstorder.network import LARGEST_EXPONENT, ROUND_DOWN
 from metricdp.solve.solvers.local.costs import window_costs
@@ -67,7 +68,8 @@ def network_of(
 ) -> Network:
     """Return the network of windows with the given radii, its edges thinned by ``stretch``.
 
-    ``nearest`` are the distances to the nearest outputs, if these are not all among the problem's.
+    ``is_over`` is asked between the parts. ``nearest`` are the distances to the nearest outputs, if these are not all
+    among the problem's.
     """
     graph = nodes.graph
     chosen = thin_edges(graph, stretch, is_over=is_over) if stretch > 0.0 else np.arange(graph.n_pairs)
@@ -76,8 +78,10 @@ def network_of(
     chosen, exponent = chosen[is_felt], exponent[is_felt]
     tail, head = (np.ascontiguousarray(graph.pairs[chosen, side]) for side in (0, 1))
     start = np.searchsorted(tail, np.arange(nodes.n + 1)).astype(np.int64)
+    _go_on(is_over)
     windows = windows_within(nodes, radius)
     edges = edges_within(windows, start, head)
+    _go_on(is_over)
     costs = window_costs(nodes, windows, radius, nearest_outputs(nodes) if nearest is None else nearest)
     decay = np.exp(-exponent)
     norm = np.sqrt(1.0 + decay * decay)
@@ -94,3 +98,9 @@ def network_of(
         b=(1.0 / norm).astype(np.float32),
         decay=decay * ROUND_DOWN,
     )
+
+
+def _go_on(is_over: Callable[[], bool]) -> None:
+    """Raise StoppedError between two parts of the work if it is time to stop."""
+    if is_over():
+        raise StoppedError("the windows were interrupted")
