@@ -14,6 +14,7 @@ from metricdp.errors import OutOfRoomError
 from metricdp.solve.merged import Merged
 from metricdp.solve.solvers import auto
 from metricdp.solve.solvers.interior import cost
+from metricdp.solve.solvers.local.counts import expected_steps
 
 FIRST_ORDER = importlib.import_module("metricdp.solve.solvers.firstorder.loop")
 INTERIOR = importlib.import_module("metricdp.solve.solvers.interior.loop")
@@ -171,3 +172,39 @@ def test_own_epsilons_are_not_solved_on_windows_of_the_map():
     assert result.mechanism.guarantee.bound(0, 1) <= own[[0, 1]].min() * problem.graph.distances[0] * (1 + 1e-9)
     with pytest.raises(mdp.CertificationError, match="the steps ran away; take another method"):
         mdp.solve(problem, gap=0.02, method="local")
+
+
+def test_whole_matrices_go_on_where_windows_are_slow(monkeypatch):
+    """Places far from all outputs make steps on windows crawl: after as much work the other way is taken."""
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
+    monkeypatch.setattr(auto, "DENSE_STEPS", 1e-9)
+    records = mdp.data.road("gothenburg").nearest((57.7072, 11.9668), 300)
+    problem = mdp.Problem(records, epsilon=7.0, eta=0.3, loss="distance")
+    result = mdp.solve(problem, gap=0.2)
+    assert result.status is mdp.Status.OPTIMAL
+    assert result.solver == "local, first-order"
+    assert result.mechanism.certificate.privacy.certified
+    choices = [row["reason"] for row in result.trace.rows if row["stage"] == "choice"]
+    assert "after 1 steps on windows" in choices[1]
+    monkeypatch.undo()
+    alone = mdp.solve(problem, gap=0.2)
+    assert alone.solver == "local"
+    assert max(result.lower_bound, alone.lower_bound) <= min(result.loss, alone.loss)
+
+
+def test_windows_are_not_cut_short_where_whole_matrices_do_not_fit(monkeypatch):
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
+    monkeypatch.setattr(auto, "DENSE_STEPS", 1e-9)
+    monkeypatch.setattr("metricdp.solve.solve._fits", lambda *_: False)
+    records = mdp.data.road("gothenburg").nearest((57.7072, 11.9668), 300)
+    result = mdp.solve(mdp.Problem(records, epsilon=7.0, eta=0.3, loss="distance"), gap=0.2)
+    assert (result.status, result.solver) == (mdp.Status.OPTIMAL, "local")
+
+
+def test_when_windows_hand_over_is_a_count():
+    """The same on every machine: no clock takes part."""
+    problem = mdp.Problem(
+        mdp.data.road("gothenburg", n=500, seed=1), epsilon=10.0, eta=2.0, outputs="random:300", seed=1
+    )
+    steps = [auto.Auto().chosen_for(problem, 0.01).alternative.steps for _ in range(2)]
+    assert steps[0] == steps[1] > 3 * expected_steps(0.01)

@@ -233,13 +233,22 @@ class FoundTable:
         return relative_gap(self.loss, self.lower_bound)
 
 
+@dataclass(frozen=True)
+class Alternative:
+    """What goes on if so many steps have not reached the gap."""
+
+    solver: Solver
+    steps: int
+
+
 class WholeMethod(Method):
     """A way to solve the whole problem at once on parts of its matrices; it returns a table of whole numbers.
 
-    ``reason`` says why another method chose it; empty if it was named.
+    ``reason`` says why another method chose it, empty if it was named; ``alternative`` is what that method has instead.
     """
 
     reason: str = ""
+    alternative: Alternative | None = None
 
     @abstractmethod
     def bytes_for(self, problem: Problem, gap: float) -> float:

@@ -126,6 +126,8 @@ def solve(
             if checkpoint is not None:
                 trace.add(stage="start", **_start_fields(problem, merged))
             outcome = _solved_whole(problem, chosen, run, checkpoint, resume=resume)
+            if chosen.alternative is not None and not outcome.is_optimal and not stop.is_due:
+                outcome = _gone_on(problem, outcome, chosen.alternative.solver, run)
         else:
             outcome = _solved_by_component(problem, cast("Solver", chosen), run, checkpoint, start=start, resume=resume)
     for trouble in dict.fromkeys(crew.refusals):
@@ -214,6 +216,8 @@ def _solved_whole(
     """Solve on parts of the matrices, and certify the sparse table."""
     gap, stop, trace = context.gap, context.stop, context.trace
     method.check_memory(problem, gap, context.workers)
+    if method.alternative is not None and not _fits(problem, method.alternative.solver, gap):
+        method.alternative = None
     stop.most_bytes = most_bytes(problem.memory_limit)
     reason = "; ".join(filter(None, (method.prediction(problem, gap), method.reason)))
     trace.add(stage="choice", records=problem.n_records, method=method.name, reason=reason)
@@ -239,6 +243,34 @@ def _solved_whole(
         return _Outcome(simple, is_optimal=False, has_failed=has_failed, solver=simple.solver, iterations=found.steps)
     mechanism = Mechanism.of(problem, found.table, optimality=proof, solver=method.name)
     return _Outcome(mechanism, proof.gap <= gap, has_failed, method.name, found.steps)
+
+
+def _gone_on(problem: Problem, found: _Outcome, solver: Solver, context: Context) -> _Outcome:
+    """Solve on whole matrices from what was found on parts; return the better mechanism with the better bound."""
+    before = reached_by(found.mechanism)
+    reason = f"the gap is {100 * before.gap:.3g} % after {found.iterations:,} steps on windows"
+    context.trace.add(stage="choice", records=problem.n_records, method=solver.name, reason=reason)
+    start = found.mechanism.probabilities
+    other = _solved_by_component(problem, solver, context, None, start=start, resume=False)
+    after = reached_by(other.mechanism)
+    best = other.mechanism if after.loss <= before.loss else found.mechanism
+    proof = Optimality(min(after.loss, before.loss), max(after.lower_bound, before.lower_bound))
+    return _Outcome(
+        replace(best, optimality=proof),
+        is_reached(proof.loss, proof.lower_bound, problem, context.gap),
+        other.has_failed,
+        f"{found.solver}, {other.solver}",
+        found.iterations + other.iterations,
+        other.cuts,
+    )
+
+
+def _fits(problem: Problem, solver: Solver, gap: float) -> bool:
+    try:
+        check_method_memory(problem, solver, gap=gap)
+    except InputError:
+        return False
+    return True
 
 
 def _opened(folder: str | Path, solver: Solver, merged: Merged, trace: Trace, *, resume: bool) -> Checkpoint:

@@ -8,7 +8,8 @@ twice the time of the better one. All costs are counts, so the choice for a prob
 
 Where at least half as many outputs as records are possible, and the interior point is not cheap, steps on windows
 around each output (``local``) take the place of first-order steps: they are weighted, and need less than half as many.
-They are taken if they cost less than the interior point would, with more steps where priors are uneven.
+They are taken if they cost less than the interior point would, with more steps where priors are uneven. If they have
+not reached the gap after as much work as steps on whole matrices are counted to take, these go on from what was found.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from metricdp.errors import OutOfRoomError
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.given import StreetMetric
 from metricdp.metric.mahalanobis import MahalanobisMetric
+from metricdp.metric.thin import sampled_edges
 from metricdp.problem.memory_model import BYTES_PER_ENTRY, GIGABYTE, Sizes
-from metricdp.solve.contract import Ended, Incumbent, Load, Solver, register
+from metricdp.solve.contract import Alternative, Ended, Incumbent, Load, Solver, register
 from metricdp.solve.forecast import in_words
 from metricdp.solve.solvers.direct import Direct
-from metricdp.solve.solvers.firstorder import FirstOrder
+from metricdp.solve.solvers.firstorder import FirstOrder, FirstOrderOptions, stretch_for
 from metricdp.solve.solvers.interior import Interior
 from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations, operations_of_all
 from metricdp.solve.solvers.local import Local
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 WITH_WINDOWS = (CoordinateMetric, MahalanobisMetric, StreetMetric)  # metrics by which some outputs are near
 CHEAP_OPERATIONS = 6e9  # of the interior point, up to which it is used at once: about half a second of one core
 MOST_RECORDS_PER_OUTPUT = 2.0  # up to which most records have an output near them, as windows need
+PATIENCE = 3.0  # times the usual steps on windows, at least: dense places took up to 2.4 times as many
 DENSE_STEPS = 2.0  # times as many as on windows: they are not weighted
 STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its share of bounds and polishing: measured
 
@@ -69,6 +72,11 @@ class Auto(Solver):
             return self
         windows = Local()
         windows.reason = f"that is {on_windows:.1e} operations, and the interior point would cost {cost:.1e}"
+        # where records have no output near them steps on windows may crawl: whole matrices go on after as much work
+        edges = sampled_edges(problem.graph, stretch_for(gap, FirstOrderOptions()))
+        dense = min(DENSE_STEPS * expected_steps(gap) * STEP_OPERATIONS * edges * K, cost)
+        as_much = dense / (STEP_OPERATIONS * counts.multipliers)
+        windows.alternative = Alternative(self, math.ceil(max(PATIENCE * counts.steps, as_much)))
         return windows
 
     def bytes_beyond(self, load: Load) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from metricdp.errors import InputError, StoppedError
@@ -104,6 +105,8 @@ class Local(WholeMethod):
     def solve(self, problem: Problem, context: Context) -> FoundTable:
         """Return the best table on windows."""
         own, losses, options = local_problem(problem), problem.losses, self.options
+        if self.alternative is not None:
+            options = replace(options, max_iterations=min(options.max_iterations, self.alternative.steps))
         gap, stop, trace = context.gap, context.stop, context.trace
         if self.n_regions == 1 and context.checkpoint is None:
             return solve_windows(own, losses, gap=gap, stop=stop, trace=trace, options=options)
