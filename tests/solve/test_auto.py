@@ -195,7 +195,7 @@ def test_whole_matrices_go_on_where_windows_are_slow(monkeypatch):
 def test_windows_are_not_cut_short_where_whole_matrices_do_not_fit(monkeypatch):
     monkeypatch.setattr(auto, "PATIENCE", 0.0)
     monkeypatch.setattr(auto, "DENSE_STEPS", 1e-9)
-    monkeypatch.setattr("metricdp.solve.solve._fits", lambda *_: False)
+    monkeypatch.setattr(importlib.import_module("metricdp.solve.solve"), "_fits", lambda *_: False)
     records = mdp.data.road("gothenburg").nearest((57.7072, 11.9668), 300)
     result = mdp.solve(mdp.Problem(records, epsilon=7.0, eta=0.3, loss="distance"), gap=0.2)
     assert (result.status, result.solver) == (mdp.Status.OPTIMAL, "local")
