@@ -232,3 +232,11 @@ def test_the_status_is_honest_when_time_ended_it(command, tmp_path):
     code, _, err = command("solve", f"region:{BOX}", *words)
     assert code == 1
     assert "the gap 0 to the bound of this lattice was not reached" in err
+
+
+@pytest.mark.parametrize("margin", ["0", "0.0", "0km"])
+def test_no_margin_can_be_written_in_any_way(command, margin, tmp_path):
+    words = ("--epsilon", 1, "--spacing", "400m", "--margin", margin, "--gap", 0.5)
+    code, out, err = command("solve", f"region:{BOX}", *words, "-o", "none.mdp")
+    assert code == 0, err
+    assert "points outside are refused; that they were is visible" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.conftest import DATASETS, small_problem
 
 import metricdp as mdp
 from metricdp.errors import OutOfRoomError
+from metricdp.mechanism.expected import table_loss
 from metricdp.solve.merged import Merged
 from metricdp.solve.solvers import auto
 from metricdp.solve.solvers.interior import cost
@@ -208,3 +210,19 @@ def test_when_windows_hand_over_is_a_count():
     )
     steps = [auto.Auto().chosen_for(problem, 0.01).alternative.steps for _ in range(2)]
     assert steps[0] == steps[1] > 3 * expected_steps(0.01)
+
+
+def test_bounds_of_both_ways_that_contradict_each_other_are_a_fault(monkeypatch):
+    """Each way proves its own bound: one above the loss of the other's certified mechanism is no gap of zero."""
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
+    monkeypatch.setattr(auto, "DENSE_STEPS", 1e-9)
+    records = mdp.data.road("gothenburg").nearest((57.7072, 11.9668), 300)
+    problem = mdp.Problem(records, epsilon=7.0, eta=0.3, loss="distance")
+    whole = importlib.import_module("metricdp.solve.solve")
+    simple = mdp.exponential(problem)
+    loss = table_loss(simple.table, problem)
+    wrong = replace(simple, optimality=mdp.mechanism.Optimality(loss, 0.999 * loss))
+    answer = whole._Outcome(wrong, is_optimal=True, has_failed=False, solver="wrong", iterations=1)
+    monkeypatch.setattr(whole, "_solved_by_component", lambda *_, **__: answer)
+    with pytest.raises(mdp.errors.SolverError, match="is above the loss"):
+        mdp.solve(problem, gap=0.01)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from metricdp.data import Records
 
 METRICS = ("haversine", "street", "euclidean", "manhattan", "angular", "cosine", "mahalanobis")
+ZERO = re.compile(r"\s*0+(\.0*)?\s*(m|km|mi)?\s*")
 BEGINS_AS_NUMBER = re.compile(r"\s*[-+.]?\d")
 ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
 
@@ -62,6 +63,11 @@ SpacingOption = Annotated[
         help="For regions: the side of a cell of the lattice, such as 0.1 (km) or 100m; 0.25 / epsilon by default."
     ),
 ]
+
+
+def is_zero(text: str | None) -> bool:
+    """Return whether an option gives no length at all: 0, 0.0 or 0m."""
+    return text is not None and ZERO.fullmatch(text) is not None
 
 
 def length_of(text: str | None, name: str, metric: str = "haversine") -> float | None:

@@ -119,7 +119,7 @@ def certified(
             table, loss, name = other, other_loss, candidate.name
         if is_large and relative_gap(loss, bound) <= gap:
             break
-    return Mechanism.of(problem, table, optimality=_proved(loss, bound, problem), solver=name)
+    return Mechanism.of(problem, table, optimality=proved(loss, bound, problem), solver=name)
 
 
 def has_room_for_matrices(problem: Problem, stop: Stop) -> bool:
@@ -176,7 +176,7 @@ def _repaired(
     )
 
 
-def _proved(loss: float, bound: float, problem: Problem) -> Optimality:
+def proved(loss: float, bound: float, problem: Problem) -> Optimality:
     """Return loss and lower bound as a statement of optimality; raise an error if they contradict each other."""
     if not bound <= loss * (1.0 + PRIVACY_TOLERANCE) + NEGLIGIBLE_LOSS_SHARE * constant_loss(problem):
         raise SolverError(

@@ -9,7 +9,7 @@ twice the time of the better one. All costs are counts, so the choice for a prob
 Where at least half as many outputs as records are possible, and the interior point is not cheap, steps on windows
 around each output (``local``) take the place of first-order steps: they are weighted, and need less than half as many.
 They are taken if they cost less than the interior point would, with more steps where priors are uneven. If they have
-not reached the gap after as much work as steps on whole matrices are counted to take, these go on from what was found.
+not reached the gap after as much work as steps on whole matrices are counted to take, these take over.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Auto(Solver):
             return self
         windows = Local()
         windows.reason = f"that is {on_windows:.1e} operations, and the interior point would cost {cost:.1e}"
-        # where records have no output near them steps on windows may crawl: whole matrices go on after as much work
+        # where records have no output near them steps on windows may crawl: whole matrices take over after as much
         edges = sampled_edges(problem.graph, stretch_for(gap, FirstOrderOptions()))
         dense = min(DENSE_STEPS * expected_steps(gap) * STEP_OPERATIONS * edges * K, cost)
         as_much = dense / (STEP_OPERATIONS * counts.multipliers)
