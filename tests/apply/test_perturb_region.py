@@ -158,6 +158,8 @@ def test_kept_columns_with_the_truth_are_refused(file, tmp_path):
     ("words", "text"),
     [
         (("solve", "region:1,2,3", "--epsilon", 1), "not a region"),
+        (("solve", "region:1_0,1,1_1,2", "--epsilon", 1), "not a region"),
+        (("solve", "region:١,٢,٣,٤", "--epsilon", 1), "not a region"),
         (("solve", "region:1,2,0,3", "--epsilon", 1), "low < high"),
         (("solve", f"region:{BOX}"), "--epsilon"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--eta", 1), "--eta is not for regions"),

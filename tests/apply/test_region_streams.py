@@ -9,7 +9,9 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import metricdp as mdp
 from metricdp import evaluate
@@ -240,3 +242,57 @@ def test_a_limit_of_a_window_holds_for_frames(mechanism, tmp_path):
     assert len(perturb_region_frame(mechanism, frame, ledger=ledger, person="who")) == 4
     with pytest.raises(BudgetsExceededError):
         perturb_region_frame(mechanism, frame, ledger=ledger, person="who")
+
+
+@pytest.mark.parametrize("to", ["csv", "jsonl", "geojsonl", "parquet"])
+def test_kept_columns_of_parquet_may_be_times_and_bytes(mechanism, to):
+    kept = {
+        "at": dt.datetime(2026, 3, 1, 8, 30, tzinfo=dt.UTC),
+        "on": dt.date(2026, 3, 1),
+        "raw": b"\x01\xff",
+        "all": {"raw": b"\x02"},
+    }
+    source, target = io.BytesIO(), io.BytesIO()
+    table = pa.table({"lat": INSIDE[:1, 0], "lon": INSIDE[:1, 1], **{name: [value] for name, value in kept.items()}})
+    parquet.write_table(table, source)
+    source.seek(0)
+    perturb_region_stream(mechanism, source, target, to=to, keep=tuple(kept))
+    if to == "parquet":
+        target.seek(0)
+        found = parquet.read_table(target)
+        assert found.schema.field("at").type == table.schema.field("at").type
+        assert {name: found[name][0].as_py() for name in kept} == kept
+        return
+    text = target.getvalue().decode()
+    assert all(part in text for part in ("2026-03-01T08:30:00", "2026-03-01", "01ff", "02"))
+
+
+def test_persons_without_budget_learn_nothing_of_their_points(mechanism, tmp_path):
+    ledger = Ledger(tmp_path / "spent", limit=1.5)
+    options = {"ledger": ledger, "person": "who", "over": "drop"}
+    perturbed(mechanism, stream_of("csv", INSIDE[:1], ["Ana"]), **options)
+    for latitude in (INSIDE[1, 0], 10.0):
+        text, summary = perturbed(mechanism, stream_of("csv", np.array([[latitude, 12.465]]), ["Ana"]), **options)
+        assert (summary.reports, summary.over, text.count("\n")) == (0, 1, 1)
+    with pytest.raises(InputError, match="outside the region"):
+        perturbed(mechanism, stream_of("csv", np.array([[10.0, 12.465]]), ["Ben"]), **options)
+    assert ledger.spent("Ben") == 1.0
+
+
+@pytest.mark.parametrize("column", ["lat", "lon"])
+def test_complex_columns_are_refused(mechanism, column):
+    frame = pd.DataFrame({"lat": INSIDE[:, 0], "lon": INSIDE[:, 1]})
+    frame[column] += 5j
+    with pytest.raises(InputError, match="must hold numbers"):
+        perturb_region_frame(mechanism, frame)
+
+
+def test_doors_of_regions_refuse_mechanisms_of_records(tmp_path):
+    records = mdp.data.grid(2, 2)
+    made = mdp.solve(mdp.Problem(records, epsilon=1.0, eta=2.0)).mechanism
+    with pytest.raises(InputError, match="not the mechanism of a region"):
+        perturb_region_stream(made, io.BytesIO(b"x,y\n0,0\n"), io.BytesIO())
+    with pytest.raises(InputError, match="not the mechanism of a region"):
+        perturb_region_file(made, tmp_path / "points.csv", tmp_path / "reports.csv")
+    with pytest.raises(InputError, match="not the mechanism of a region"):
+        perturb_region_frame(made, pd.DataFrame({"x": [0.0], "y": [0.0]}))

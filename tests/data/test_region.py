@@ -125,3 +125,42 @@ def test_a_region_around_points_contains_them():
 def test_boxes_that_cannot_be_are_refused(box, options, text):
     with pytest.raises(InputError, match=text):
         mdp.data.region(*box, **options)
+
+
+def test_a_region_has_numbers_of_its_own():
+    """Whoever holds the lists that it was made from cannot move a box that was certified."""
+    low, high, cells, far = [0.0, 0.0], np.array([10, 10], dtype=np.int8), [10, 10], [np.inf, np.inf]
+    region = mdp.data.Region(low, high, cells, [-np.inf, -np.inf], far, "vectors")
+    low[0], high[:], cells[0], far[0] = 5.0, 1, 3, 0.0
+    assert region.high == (10.0, 10.0)
+    assert [float(side) for side in region.sides] == [1.0, 1.0]
+    assert region == mdp.data.Region(
+        (0.0, 0.0), (10.0, 10.0), (10, 10), (-np.inf, -np.inf), (np.inf, np.inf), "vectors"
+    )
+    assert len(region.hash) == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"low": ("0", "0")}, "low must be a number"),
+        ({"low": (10**400, 0.0)}, "low must be a number"),
+        ({"low": (0.0,)}, "low must be two numbers"),
+        ({"outer_low": None}, "outer_low must be two numbers"),
+        ({"high": (1j, 1.0)}, "high must be a number"),
+        ({"cells": 4}, "cells must be two whole numbers"),
+        ({"cells": (True, 1)}, "got bool"),
+        ({"cells": (2.0, 2)}, "got float"),
+        ({"cells": (10**5000, 2)}, "got more"),
+    ],
+)
+def test_regions_of_odd_values_are_refused(change, text):
+    values = {"low": (0.0, 0.0), "high": (1.0, 1.0), "cells": (2, 2), "outer_low": (0.0, 0.0), "outer_high": (1.0, 1.0)}
+    with pytest.raises(InputError, match=text):
+        mdp.data.Region(**{**values, "kind": "vectors", **change})
+
+
+def test_points_far_away_move_to_the_border_without_a_warning():
+    region = mdp.data.region(0.0, 0.0, 0.5, 0.5, spacing=0.1, kind="vectors")
+    far = np.array([[1.7e308, 0.25], [-np.inf, np.inf], [0.5, 0.25], [0.0, 0.5], [np.nan, 0.0]])
+    assert region.steps_of(far).tolist() == [*region.steps_of(far[2:4]).tolist()] * 2 + [[0, 0]]

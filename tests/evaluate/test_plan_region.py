@@ -42,8 +42,9 @@ def test_the_plan_has_the_budget_of_the_words(box):
 
 
 def test_distances_contain_what_is_reached(box):
-    found = mdp.plan(box, within="200m", factor=2)
-    result = mdp.solve_plane(mdp.PlaneProblem(box, epsilon=found.epsilon), max_steps=800, bound=False)
+    fine = with_spacing(box, 0.085)
+    found = mdp.plan(fine, within="200m", factor=2)
+    result = mdp.solve_plane(mdp.PlaneProblem(fine, epsilon=found.epsilon), max_steps=800, bound=False)
     assert 0.0 < found.distance_at_least < result.loss
     assert 0.9 * found.distance_at_most < result.loss < 1.05 * found.distance_at_most
 
@@ -113,3 +114,14 @@ def test_places_are_told_of_regions(monkeypatch, capsys):
     assert "plan a region" in told
     told = said(monkeypatch, capsys, "plan grid:5x5 --within 1 --factor 4").out
     assert "plan a region" not in told
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.5])
+def test_no_distance_is_promised_that_a_coarse_lattice_cannot_reach(exponent):
+    """At 1.5 the upper figure for records was below the bound of the lattice."""
+    wide = mdp.data.region(0.0, 0.0, 0.02, 0.02, spacing=exponent / 4.0)
+    found = mdp.plan(wide, within="0.25km", factor=math.e)
+    assert found.epsilon == pytest.approx(4.0)
+    assert found.distance_at_most is None
+    assert "only solving tells" in str(found)
+    assert found.distance_at_least < mdp.solve_plane(mdp.PlaneProblem(wide, epsilon=4.0), bound=False).class_bound

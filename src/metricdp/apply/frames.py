@@ -181,8 +181,9 @@ def points_of(mechanism: Mechanism, frame: Any) -> tuple[NDArray[np.float64], _C
         )
     chosen = [names[column] for column in layout.coordinates]
     points: NDArray[np.float64] | None = None
-    with suppress(TypeError, ValueError):  # whose messages show the point
-        points = frame[chosen].to_numpy(dtype=np.float64)
+    if not any(np.iscomplexobj(frame[name]) for name in chosen):
+        with suppress(TypeError, ValueError):  # whose messages show the point
+            points = frame[chosen].to_numpy(dtype=np.float64)
     if points is None:
         raise InputError(f"the columns {listed(chosen)} must hold numbers: correct or remove the others")
     return points, _CoordinateColumns(mechanism, chosen, points)

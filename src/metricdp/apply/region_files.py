@@ -16,7 +16,7 @@ from metricdp.budget.charging import Persons, charged, nowhere
 from metricdp.data.readers.streams import TextSource
 from metricdp.data.writing import check_writable, replacing
 from metricdp.errors import InputError
-from metricdp.mechanism.plane import BEYOND, REFUSED, check_outside
+from metricdp.mechanism.plane import BEYOND, REFUSED, check_of_region, check_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,7 @@ def perturb_region_file(
     progress
         Called after each piece.
     """
+    check_of_region(mechanism, "perturb_file")
     check_writable(target, may_be_stream=True)
     check_outside(outside)
     # what is read here of a mechanism (records and outputs) both kinds have

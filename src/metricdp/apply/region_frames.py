@@ -10,7 +10,7 @@ import numpy as np
 from metricdp.apply.frames import check_kept, checked_index, points_of, refuse_copies, values_of
 from metricdp.budget.charging import name_of_person
 from metricdp.errors import InputError
-from metricdp.mechanism.plane import check_outside
+from metricdp.mechanism.plane import check_of_region, check_outside
 from metricdp.mechanism.snap import as_points
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def perturb_region_frame(
         Charge the person named in this column for each row first: everyone, or no one if any budget does not suffice.
         A frame that is refused costs nothing.
     """
+    check_of_region(mechanism, "perturb_frame")
     check_outside(outside)
     if (ledger is None) != (person is None):
         raise InputError("a ledger and the column of the persons to charge go together: give both")

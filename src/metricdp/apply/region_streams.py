@@ -18,7 +18,7 @@ from metricdp.apply.streams import (
 )
 from metricdp.apply.writers import cell_of
 from metricdp.errors import InputError
-from metricdp.mechanism.plane import check_outside
+from metricdp.mechanism.plane import check_of_region, check_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,8 @@ def perturb_region_stream(
     source, target, format, to, progress
         As for `perturb_stream`. Rows have the columns ``lat`` and ``lon`` (or ``x`` and ``y``), or are Point features.
     outside
-        A point outside the region ends the stream before its batch is written (``"refuse"``; the batch stays charged),
+        A point outside the region ends the stream before its batch is written (``"refuse"``; the batch stays charged;
+        points whose person has no budget left are dropped with ``over="drop"``, wherever they are),
         or is moved to the ``"border"``, as far as the region's margin reaches.
     keep
         Columns (or properties) that are written beside the report **unchanged and unprotected**.
@@ -63,6 +64,7 @@ def perturb_region_stream(
         If a budget does not suffice, ``"refuse"`` to go on (nobody of the batch is charged), or ``"drop"`` the rows
         that do not fit.
     """
+    check_of_region(mechanism, "perturb_stream")
     check_format(to)
     check_outside(outside)
     check_people(ledger, person, None, over)
@@ -82,7 +84,7 @@ def perturb_region_stream(
             drawn = mechanism.draw_points(points)
             # drawn before it is refused: refusing takes as long as reporting
             refused = region.is_beyond(points) if outside == "border" else region.is_outside(points)
-            if refused.any():
+            if (refused & is_granted).any():  # rows of persons without budget say nothing, not even this
                 raise InputError(_refusal(n_rows, outside))
             if writer is None:
                 writer = stream_writer(to or rows.format, like, sink, keep, rows)

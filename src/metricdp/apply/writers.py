@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import date
+from datetime import time as clock_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metricdp.data.writing import spreadsheet_cell
@@ -80,7 +82,7 @@ class GeoJsonWriter:
                 "geometry": {"type": "Point", "coordinates": self._points[k]},
                 "properties": {"report": self._names[k], **dict(zip(self._keep, values, strict=True))},
             }
-            self._target.write(("\n" if self._is_first else ",\n") + json.dumps(feature))
+            self._target.write(("\n" if self._is_first else ",\n") + json.dumps(feature, default=text_of))
             self._is_first = False
 
     def end(self) -> None:
@@ -151,7 +153,8 @@ class _LineWriter:
     def write(self, outputs: NDArray[np.int64], kept: Sequence[Sequence[Any]]) -> None:
         lines: list[str] = []
         for k, values in zip(outputs.tolist(), kept, strict=True):
-            members = f", {json.dumps(dict(zip(self._keep, values, strict=True)))[1:-1]}" if values else ""
+            kept_members = dict(zip(self._keep, values, strict=True))
+            members = f", {json.dumps(kept_members, default=text_of)[1:-1]}" if values else ""
             lines += (self._starts[k], members, self._end)
         self._target.write("".join(lines))
 
@@ -211,4 +214,15 @@ def coordinate_names(mechanism: Mechanism) -> list[str]:
 
 def cell_of(value: Any) -> str:
     """Return a property as a cell of a table."""
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, (bool, int, float, list, dict)):
+        return json.dumps(value, default=text_of)
+    return text_of(value)
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a value that JSON cannot hold: times by ISO 8601, bytes in hexadecimal, others as by `str`."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value.isoformat() if isinstance(value, (date, clock_time)) else value)

@@ -15,6 +15,7 @@ from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
 from metricdp.cli.checks import warn_of_people
 from metricdp.data import Records, read_places, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
+from metricdp.data.readers.tables import refuse_underscores
 from metricdp.data.region import Region
 from metricdp.data.writing import stream_number, write_whole
 from metricdp.errors import InputError
@@ -46,7 +47,8 @@ def region_of(
     if is_geojson(text):
         return region_of_polygon(text, **options)
     try:
-        south, west, north, east = (float(number) for number in text.split(","))
+        refuse_underscores(text)
+        south, west, north, east = (float(number) for number in text.encode("ascii").split(b","))
     except ValueError:
         raise InputError(
             f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "

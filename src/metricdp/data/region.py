@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     Pair = tuple[float, float]
 
 MAX_CELLS = 1 << 14  # each way
-LONGEST_COUNT = 64  # bits of a number of cells that is printed
 MAX_LATITUDE, MAX_WIDTH = 80.0, 30.0  # degrees: beyond it the projection would waste much of the budget
 EPSILON_SPACING = 0.25  # epsilon times the default spacing
 COSINE_ROUNDING = 2.0**-40  # relative; far above the error of tangents and cosines below 80 degrees
@@ -84,6 +83,11 @@ class Region:
     weights: str = Splines.name
 
     def __post_init__(self) -> None:
+        for name in ("low", "high", "outer_low", "outer_high"):
+            object.__setattr__(self, name, _pair(getattr(self, name), name))  # of its own: nobody can change it later
+        if not isinstance(self.cells, (tuple, list)) or len(self.cells) != 2:
+            raise InputError(f"cells must be two whole numbers, got {type(self.cells).__name__}")
+        object.__setattr__(self, "cells", tuple(self.cells))
         faults = Faults("the region")
         if self.weights not in KINDS:
             raise InputError(f"weights must be {' or '.join(KINDS)}, got {self.weights!r}")
@@ -96,8 +100,10 @@ class Region:
                 faults.add(f"a region needs low < high, both finite, but its {name} goes from {low} to {high}")
                 continue
             if not (type(n) is int and 1 <= n <= MAX_CELLS):
-                got = n if type(n) is not int or n.bit_length() <= LONGEST_COUNT else "a number far beyond"
-                faults.add(f"a region has 1 to {MAX_CELLS:,} cells each way, got {got}: choose another spacing")
+                got = "more" if type(n) is int and n > MAX_CELLS else repr(n) if type(n) is int else type(n).__name__
+                faults.add(
+                    f"a region has 1 to {MAX_CELLS:,} cells each way, got {got}: choose another spacing or take a part"
+                )
                 continue
             faults.check(
                 self.outer_low[axis] <= low and high <= self.outer_high[axis], "what lies around must contain the box"
@@ -207,7 +213,8 @@ class Region:
         The errors of the floats are below 2^-36 of a cell, an eighth of what rounding to a step may move.
         """
         width = np.subtract(self.high, self.low)
-        share = np.clip(np.nan_to_num((points - self.low) / width), 0.0, 1.0)  # what is no number is outside
+        near = np.clip(points, self.low, self.high)  # before anything else, so that nothing can overflow
+        share = np.clip(np.nan_to_num((near - self.low) / width), 0.0, 1.0)  # what is no number is outside
         return np.rint(share * self.cells * STEPS).astype(np.int64)
 
     def weights_at(self, points: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -272,6 +279,13 @@ def region(
     columns = count(widths[1], spacing)
     height = spacing if weights == Splines.name else math.sqrt(0.75) * widths[1] / columns
     return Region(low, high, (count(widths[0], height), columns), *outer, kind, weights)
+
+
+def _pair(values: Any, name: str) -> Pair:
+    """Return two numbers in a tuple, or raise an error that names them."""
+    if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != 2:
+        raise InputError(f"{name} must be two numbers, got {type(values).__name__}")
+    return number_of(values[0], name), number_of(values[1], name)
 
 
 def number_of(value: Any, what: str) -> float:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_EXPONENT = 2.0  # epsilon times the side of a cell: coarser lattices tell nearly nothing
 MAX_ENTRIES = 40_000_000  # nodes times outputs
+SMALLEST = 1e-100  # below it, and above 1 / it, squares of floats would be lost
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +71,14 @@ class PlaneProblem:
         epsilon = number_of(epsilon, "epsilon")
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise InputError(f"epsilon must be positive and finite, got {epsilon}")
-        widest = epsilon * max(float(side) for side in region.sides)
+        sides = [float(side) for side in region.sides]
+        sizes = [*sides, *(epsilon * side for side in sides), epsilon]
+        if not all(SMALLEST <= size <= 1.0 / SMALLEST for size in sizes):
+            raise InputError(
+                f"epsilon, the sides of the cells, and their product must be from {SMALLEST:g} to {1.0 / SMALLEST:g}, "
+                f"got epsilon {epsilon:g} and sides of {sides[0]:.3g} and {sides[1]:.3g}: use another unit of length"
+            )
+        widest = epsilon * max(sides)
         if widest > LARGEST_EXPONENT:
             raise InputError(
                 f"epsilon times the spacing is {widest:.3g}, more than {LARGEST_EXPONENT:g}: use a finer lattice, "

@@ -195,3 +195,21 @@ def test_options_of_records_are_refused(problem):
 def test_problems_that_cannot_be_are_refused(options, text):
     with pytest.raises(InputError, match=text):
         mdp.PlaneProblem(ROME, **options)
+
+
+@pytest.mark.parametrize(
+    ("box", "spacing", "epsilon"),
+    [((41.887, 12.475, 41.896, 12.487), 0.5, 5e-324), ((0.0, 0.0, 1e-320, 1e-320), 0.25, 1.0)],
+)
+def test_sizes_whose_squares_floats_cannot_hold_are_refused(box, spacing, epsilon):
+    with pytest.raises(InputError, match="use another unit of length"):
+        mdp.PlaneProblem(mdp.data.region(*box, spacing=spacing), epsilon=epsilon)
+    large = mdp.data.region(-4e307, -4e307, 4e307, 4e307, spacing=4e307, kind="vectors")
+    with pytest.raises(InputError, match="use another unit of length"):
+        mdp.PlaneProblem(large, epsilon=1e-308)
+
+
+@pytest.mark.parametrize("steps", [1.5, 0, True, "2"])
+def test_steps_are_counted_in_whole_numbers(problem, steps):
+    with pytest.raises(InputError, match="max_steps must be a whole number"):
+        mdp.solve_plane(problem, max_steps=steps)

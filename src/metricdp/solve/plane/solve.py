@@ -220,8 +220,8 @@ def _check(problem: PlaneProblem, gap: float, time_limit: float | None, max_step
         raise InputError(f"gap must be at least 0 and below 1, got {gap}")
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit}")
-    if max_steps < 1:
-        raise InputError(f"max_steps must be at least 1, got {max_steps}")
+    if type(max_steps) is not int or max_steps < 1:
+        raise InputError(f"max_steps must be a whole number, at least 1, got {max_steps!r}")
 
 
 def any_mechanism_bound(
