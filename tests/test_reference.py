@@ -1,0 +1,77 @@
+"""The pages that list everything: the names of the library and the options of its commands."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import metricdp as mdp
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SOURCE = Path(mdp.__file__).parents[1]
+API = (DOCS / "api.md").read_text(encoding="utf-8")
+# whose `__all__` is public; files of these two that others import by their path stand on the page themselves
+PACKAGES = ("metricdp", *(f"metricdp.{room}" for room in mdp.ROOMS), "metricdp.evaluate.auditor")
+WITHOUT_ALL = ("metricdp.errors", "metricdp.report")
+
+
+def at(path: str):
+    """What a dotted path names; names go before files of the same name, such as `metricdp.data.road`."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name, None)
+
+
+def listed():
+    """Every path on the page, those of members included."""
+    for path, options in re.findall(r"^::: ([\w.]+)\n((?:    .*\n)*)", API, re.MULTILINE):
+        members = re.search(r"members: \[(.*)\]", options)
+        if members:
+            yield from (f"{path}.{name}" for name in members[1].split(", "))
+        else:
+            yield path
+
+
+def named(path: str) -> tuple[str, int]:
+    """A name and what it stands for: the same from the package and from the file that defines it."""
+    return path.rpartition(".")[2], id(at(path))
+
+
+def exported() -> set[str]:
+    found = set()
+    for package in PACKAGES:
+        names = getattr(importlib.import_module(package), "__all__", ())
+        found |= {f"{package}.{name}" for name in names if name != "__version__"}
+    return {path for path in found if not inspect.ismodule(at(path)) or path == "metricdp.solve"}
+
+
+def test_everything_exported_is_on_the_page():
+    assert len(exported()) > 150
+    on_page = {named(path) for path in listed()} | {("solve", id(mdp.solve))}
+    assert sorted(path for path in exported() if named(path) not in on_page) == []
+
+
+def test_everything_on_the_page_exists_and_is_exported():
+    public = {named(path) for path in exported()}
+    for path in listed():
+        assert at(path) is not None, path
+        assert not isinstance(at(path), ModuleType), f"{path} lists no members"
+        file = (SOURCE / path.replace(".", "/")).with_suffix(".py")
+        assert not file.exists(), f"the site would show the file instead: write {path}.{path.rpartition('.')[2]}"
+        assert named(path) in public or path.startswith(WITHOUT_ALL), path
+    assert len(set(map(named, listed()))) == len(list(listed())), "something is listed twice"
+
+
+def test_what_the_documents_import_is_on_the_page():
+    on_page = {named(path) for path in listed()}
+    imported = set()
+    for page in DOCS.glob("*.md"):
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("metricdp."):
+                    imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+    assert len(imported) > 10
+    assert sorted(path for path in imported if named(path) not in on_page) == []
