@@ -9,7 +9,11 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+from tools.make_commands import KINDS, kinds_of, page
+from typer.main import get_command
+
 import metricdp as mdp
+from metricdp.cli.app import COMMANDS, app
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = Path(mdp.__file__).parents[1]
@@ -68,10 +72,26 @@ def test_everything_on_the_page_exists_and_is_exported():
 def test_what_the_documents_import_is_on_the_page():
     on_page = {named(path) for path in listed()}
     imported = set()
-    for page in DOCS.glob("*.md"):
-        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    for document in DOCS.glob("*.md"):
+        for block in re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
             for node in ast.walk(ast.parse(block)):
                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith("metricdp."):
                     imported |= {f"{node.module}.{alias.name}" for alias in node.names}
     assert len(imported) > 10
     assert sorted(path for path in imported if named(path) not in on_page) == []
+
+
+def test_the_page_of_commands_is_what_the_program_says():
+    assert page() == (DOCS / "commands.md").read_text(encoding="utf-8"), "run python -m tools.make_commands"
+
+
+def test_every_option_says_what_it_is():
+    group = get_command(app)
+    for name in COMMANDS:
+        command = group.get_command(None, name)
+        kinds = kinds_of(next(info.callback for info in app.registered_commands if info.name == name))
+        for option in command.params:
+            if option.name == "help":
+                continue
+            assert kinds[option.name].split(",")[0] in KINDS.values()
+            assert re.match(r"[A-Z].{15,}\.$", option.help), (name, option.name, option.help)

@@ -93,11 +93,17 @@ def perturb(
         bool, typer.Option("--keep-punctuation", help="Keep punctuation in place, unprotected.")
     ] = False,
     allow_unprotected: Annotated[
-        bool, typer.Option("--allow-unprotected", help="Also report unprotected records, which may show the truth.")
+        bool,
+        typer.Option(
+            "--allow-unprotected", help="Also report records without any neighbour, whose reports may show the truth."
+        ),
     ] = False,
-    show_true: Annotated[bool, typer.Option("--show-values", help="Show true values in error messages.")] = False,
+    show_true: Annotated[
+        bool, typer.Option("--show-values", help="Show true values in error messages, which leave them out otherwise.")
+    ] = False,
     ledger: Annotated[
-        Path | None, typer.Option(help="Charge every person's reports to this ledger first; it must exist.")
+        Path | None,
+        typer.Option(help="Charge every person's reports to this ledger first; --limit makes it if there is none yet."),
     ] = None,
     person: Annotated[str | None, typer.Option(help="The column of the input that names the person to charge.")] = None,
     ledger_key: Annotated[
@@ -108,10 +114,16 @@ def perturb(
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option(metavar="EPSILON", help="The budget of each person; makes the ledger if there is none yet."),
+        typer.Option(
+            metavar="EPSILON",
+            help="The budget of each person; makes the ledger, FILE.mdp.ledger by default, if there is none yet.",
+        ),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="The limit holds for any window of this length: 1d, 12h, 30min. [for ever]")
+        str | None,
+        typer.Option(
+            help="The limit holds for any window of this length, such as 1d, 12h, 30min; by default for ever."
+        ),
     ] = None,
     over: Annotated[
         str,
@@ -138,7 +150,9 @@ def perturb(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="The format of standard output. [that of the input]", autocompletion=one_of(*FORMATS)),
+        typer.Option(
+            help="The format of standard output; by default that of the input.", autocompletion=one_of(*FORMATS)
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
