@@ -14,6 +14,7 @@ from typer.main import get_command
 
 import metricdp as mdp
 from metricdp.cli.app import COMMANDS, app
+from metricdp.problem.plane import MAX_ENTRIES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = Path(mdp.__file__).parents[1]
@@ -95,3 +96,34 @@ def test_every_option_says_what_it_is():
                 continue
             assert kinds[option.name].split(",")[0] in KINDS.values()
             assert re.match(r"[A-Z].{15,}\.$", option.help), (name, option.name, option.help)
+
+
+def test_the_constants_of_auto_are_those_of_the_page():
+    text = (DOCS / "scaling.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(r"^\| `([\w.]+)` \| ([\d.e-]+) \|", text.split("### The constants of `auto`")[1], re.MULTILINE)
+    )
+    for module in ("auto", "interior.cost"):  # all numbers of these two, but those that count memory
+        names = vars(importlib.import_module(f"metricdp.solve.solvers.{module}"))
+        numbers = {name for name, value in names.items() if name.isupper() and type(value) is float}
+        own = {name for name in numbers if re.search(rf"^{name} = ", source_of(module), re.MULTILINE)}
+        assert {name.rpartition(".")[2] for name in rows if name.startswith(f"{module}.")} == own
+    for name, value in rows.items():
+        assert at(f"metricdp.solve.solvers.{name}") == float(value), name
+
+
+def source_of(module: str) -> str:
+    return (SOURCE / "metricdp/solve/solvers" / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+
+
+def test_a_region_of_78_cells_each_way_is_the_largest_with_every_cell_an_output():
+    """What docs/plane.md says under "How large"."""
+
+    def entries(cells: int, outputs: int) -> int:
+        return mdp.data.region(0.0, 0.0, cells, cells, spacing=1.0, kind="vectors").n_nodes * outputs
+
+    assert entries(78, 78**2) <= MAX_ENTRIES < entries(79, 79**2)
+    assert entries(198, 1_000) <= MAX_ENTRIES < entries(199, 1_000)
+    text = (DOCS / "plane.md").read_text(encoding="utf-8").split("### How large")[1].split("##")[0]
+    for said in ("at most 40 million", "78 × 78", "198 × 198"):
+        assert said in text
