@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 import metricdp as mdp
+from benchmarks.rome import FOLDER as ROME
 from papers.qiu2024.datasets import Datasets
 
-ROME = Path(os.environ.get("METRICDP_ROME", Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"))
 DATASETS = ("road", "grid", "text", "synthetic")
 LARGEST = {"text": 2_000}  # records: the shipped words
 ROME_SEED, ROME_CITY = 500, 43_160

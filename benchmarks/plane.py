@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 import metricdp as mdp
 from benchmarks.grouped import grouped_bound
 from benchmarks.processes import ROOT, forget_peak, peak_mb
+from benchmarks.rome import FOLDER
 from benchmarks.tables import table
 from metricdp.data.geodesy import haversine_km
 from metricdp.solve.plane.solve import any_mechanism_bound
@@ -40,7 +40,6 @@ BOXES = {  # south, west, north, east: 3 x 3 km
 }
 CITY_EPSILON, CITY_CELLS = 7.0, {0.4: 53, 0.25: 84}
 AIPO_EPSILONS, AIPO_OUTPUTS, AIPO_EXPONENT = tuple(round(0.2 * i, 1) for i in range(1, 9)), 20, 0.4
-FOLDER = Path(os.environ.get("METRICDP_ROME", "../shared/data/rome"))
 NOISE_STEP, NOISE_REACH = 0.1, 9.0  # in units of 1 / epsilon
 HEAD = ("instance", "bound, any", "bound, lattice", "ours", "above any", "Laplace + Bayes", "Laplace, nearest",
         "exponential", "processor s", "of the bound", "peak MB")  # fmt: skip

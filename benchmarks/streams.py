@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import metricdp as mdp
-from benchmarks.instances import ROME
+from benchmarks.rome import FOLDER as ROME
 from metricdp.apply.stream_rows import FORMATS
 from metricdp.apply.streams import perturb_stream
 from metricdp.mechanism.snap import nearest_records

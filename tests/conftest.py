@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.rome import FOLDER as ROME
 from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -21,7 +22,6 @@ settings.register_profile("default", deadline=None, max_examples=40, derandomize
 settings.load_profile("default")
 
 ROME_500 = Path(__file__).parent / "rome500"
-ROME = Path(__file__).resolve().parents[2] / "shared" / "data" / "rome"
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def exponents(low: float, high: float) -> st.SearchStrategy[float]:
 def rome() -> Path:
     """The folder of the whole city of Rome, 43,160 intersections."""
     if not (ROME / "nodes.csv.gz").exists():
-        pytest.skip("the data of all of Rome is not here: put nodes.csv.gz into ../shared/data/rome")
+        pytest.skip("the data of all of Rome is not here: METRICDP_ROME names the folder of nodes.csv.gz")
     return ROME
 
 

@@ -153,6 +153,24 @@ def test_only_the_command_line_speaks_of_its_options():
         assert room_of(path) == "cli" or not flags, path
 
 
+def test_one_place_knows_where_the_data_of_rome_is():
+    owners = {
+        str(path.relative_to(REPOSITORY))
+        for folder in ("benchmarks", "examples", "papers", "src", "tests", "tools")
+        for path in (REPOSITORY / folder).rglob("*.py")
+        if path != Path(__file__)
+        and re.search(r"""environ.*METRICDP_ROME|["/]shared["/ ]+data["/]""", path.read_text(encoding="utf-8"))
+    }
+    assert owners == {"benchmarks/rome.py"}
+
+
+def test_the_order_of_rooms_is_the_one_that_is_written_down():
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^data -> .*$", text, re.MULTILINE)
+    assert ("errors", *shown.split(" -> ")) == ORDER
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(ORDER[1:])
+
+
 def test_everything_the_tests_need_is_installed():
     """A package of the extra ``dev`` that is missing fails here, and every test that needs it: nothing is skipped."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -163,6 +163,8 @@ def test_kept_columns_with_the_truth_are_refused(file, tmp_path):
         (("solve", "region:1,2,0,3", "--epsilon", 1), "low < high"),
         (("solve", f"region:{BOX}"), "--epsilon"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--eta", 1), "--eta is not for regions"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--checkpoint", "kept"), "--checkpoint is not for regions"),
+        (("solve", f"region:{BOX}", "--epsilon", 1, "--resume"), "--resume is not for regions"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--gap", -0.1), "gap must be at least 0"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--memory-limit", 0.01), "lattice"),
         (("solve", "grid:2x2", "--epsilon", 1, "--spacing", 1), "--spacing is for regions"),

@@ -3,10 +3,10 @@
 import gzip
 import io
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.rome import FOLDER as ROME
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +15,7 @@ from metricdp.data.geodesy import haversine_km
 from metricdp.data.readers.columns import find_columns
 from metricdp.errors import FileFormatError, InputError
 
-ROME = Path(__file__).parents[2].parent / "shared/data/rome"
-needs_rome = pytest.mark.skipif(not ROME.is_dir(), reason="the Rome data is not beside the repository")
+needs_rome = pytest.mark.skipif(not ROME.is_dir(), reason="METRICDP_ROME names no folder with Rome's data")
 
 
 @pytest.fixture

@@ -123,12 +123,15 @@ def _completion(context: typer.Context, shell: str | None) -> None:
 def options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
     completion: Annotated[
         str | None,
         typer.Option(
-            metavar="SHELL", callback=_completion, is_eager=True, help="Print completion for bash, zsh or fish."
+            metavar="SHELL",
+            callback=_completion,
+            is_eager=True,
+            help="Print a script that completes commands and options in SHELL: bash, zsh or fish.",
         ),
     ] = None,
 ) -> None:

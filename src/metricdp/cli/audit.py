@@ -103,13 +103,13 @@ def audit(
         str | None,
         typer.Option(help="The farthest distance at which the pipeline snaps points to records: 0.5 or 500m."),
     ] = None,
-    draws: Annotated[int, typer.Option(help="Draws of each input.")] = N_DRAWS,
-    pairs: Annotated[int, typer.Option(help="Pairs of inputs to compare.")] = N_PAIRS,
+    draws: Annotated[int, typer.Option(help="How many reports to draw for each input.")] = N_DRAWS,
+    pairs: Annotated[int, typer.Option(help="How many pairs of inputs to compare.")] = N_PAIRS,
     false_alarm_rate: Annotated[
         float, typer.Option(help="The chance that a sound pipeline raises an alarm is at most this.")
     ] = FALSE_ALARM_RATE,
     batch: Annotated[int, typer.Option(help="The most inputs to give to the pipeline at a time.")] = BATCH_SIZE,
-    seed: Annotated[int, typer.Option(help="For the choice of pairs, records and outputs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Number that random choices of pairs, records and outputs begin with.")] = 0,
     shipped: Annotated[
         bool, typer.Option("--self-test", help="Audit the broken and the sound pipelines that ship with metricdp.")
     ] = False,

@@ -35,7 +35,11 @@ PLOTS = (".png", ".svg")
 def estimate_command(
     file: FileArgument,
     source: Annotated[
-        Path | None, typer.Option("--input", help="CSV with a column report, or GeoJSON, as perturb writes them.")
+        Path | None,
+        typer.Option(
+            "--input",
+            help="The reports, which must be given: CSV with a column report, or GeoJSON, as perturb writes them.",
+        ),
     ] = None,
     person: Annotated[
         str | None, typer.Option(help="The column that names the person, to refuse a second report of anyone.")
@@ -46,9 +50,13 @@ def estimate_command(
     column: Annotated[
         str | None, typer.Option(help="The column (or property) of --districts that names the district.")
     ] = None,
-    ids: Annotated[list[str] | None, typer.Option("--ids", help="A question: ids with commas between.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--ids", help="A question: the share of these records together, ids with commas between."),
+    ] = None,
     polygon: Annotated[
-        list[str] | None, typer.Option(help='A question: corners "LAT,LON LAT,LON LAT,LON ..." of a polygon.')
+        list[str] | None,
+        typer.Option(help='A question: the share inside a polygon, its corners as "LAT,LON LAT,LON LAT,LON ...".'),
     ] = None,
     level: Annotated[float, typer.Option(help="All intervals hold at once with at least this probability.")] = LEVEL,
     target: Annotated[
@@ -56,7 +64,11 @@ def estimate_command(
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Write the intervals of all questions as CSV.")] = None,
     by_record: Annotated[
-        bool, typer.Option("--record-intervals", help="Also low and high for each record of --output: one LP each.")
+        bool,
+        typer.Option(
+            "--record-intervals",
+            help="Also the interval of each record in --output, as low and high; that takes one linear program each.",
+        ),
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimate (and the intervals) to a PNG or SVG.")] = None,
     prior: Annotated[

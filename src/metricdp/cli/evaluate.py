@@ -55,7 +55,7 @@ def evaluate_command(
     loss: Annotated[
         str | None,
         typer.Option(
-            help="travel | distance | a matrix file, if the file does not hold its loss.",
+            help="The loss, if the file does not hold its own: travel | distance | a matrix file (.csv, .npy).",
             autocompletion=one_of(*NAMED_LOSSES),
         ),
     ] = None,
@@ -81,7 +81,9 @@ def evaluate_command(
     epsilons: Annotated[
         str | None,
         typer.Option(
-            "--sweep", metavar="EPSILONS", help="Also solve the problem at these budgets, such as 1,2,4: the curve."
+            "--sweep",
+            metavar="EPSILONS",
+            help="Also solve the problem at these budgets, such as 1,2,4, and show what privacy costs.",
         ),
     ] = None,
     within: Annotated[

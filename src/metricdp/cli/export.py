@@ -32,13 +32,13 @@ def export(
     ] = None,
     ids: Annotated[Path | None, typer.Option(help="Only the records that this text file names, one in a line.")] = None,
     merge_outputs: Annotated[
-        bool, typer.Option("--merge-outputs", help="Report outputs outside the region as the best ones inside.")
+        bool, typer.Option("--merge-outputs", help="Replace outputs outside the region by the best ones inside it.")
     ] = False,
     keep_losses: Annotated[
         bool, typer.Option("--keep-losses", help="Keep the losses, which evaluation needs and devices do not.")
     ] = False,
     compress: Annotated[
-        bool, typer.Option("--compress", help="Pack the file with gzip; .gz is put to its name.")
+        bool, typer.Option("--compress", help="Pack the file with gzip; .gz is added to its name.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -93,11 +93,11 @@ def perturb(
         bool, typer.Option("--keep-punctuation", help="Keep punctuation in place, unprotected.")
     ] = False,
     allow_unprotected: Annotated[
-        bool, typer.Option("--allow-unprotected", help="Also report unprotected records, which may show the truth.")
+        bool, typer.Option("--allow-unprotected", help="Also report records without neighbours, which may show them.")
     ] = False,
     show_true: Annotated[bool, typer.Option("--show-values", help="Show true values in error messages.")] = False,
     ledger: Annotated[
-        Path | None, typer.Option(help="Charge every person's reports to this ledger first; it must exist.")
+        Path | None, typer.Option(help="Charge every person's reports to this ledger first; --limit makes it.")
     ] = None,
     person: Annotated[str | None, typer.Option(help="The column of the input that names the person to charge.")] = None,
     ledger_key: Annotated[
@@ -111,7 +111,7 @@ def perturb(
         typer.Option(metavar="EPSILON", help="The budget of each person; makes the ledger if there is none yet."),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="The limit holds for any window of this length: 1d, 12h, 30min. [for ever]")
+        str | None, typer.Option(help="The limit holds for any 1d, 12h or 30min, as given; by default for ever.")
     ] = None,
     over: Annotated[
         str,
@@ -138,7 +138,7 @@ def perturb(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="The format of standard output. [that of the input]", autocompletion=one_of(*FORMATS)),
+        typer.Option(help="Format of standard output; by default the input's.", autocompletion=one_of(*FORMATS)),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from metricdp.cli.app import JsonOption, app, one_of, out, print_json
 from metricdp.cli.problems import (
+    DataArgument,
     MetricOption,
     OutputsOption,
     RecordsOption,
@@ -28,13 +29,10 @@ DEFAULT_GAP = 0.01
 
 @app.command("plan")
 def plan_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file | region:S,W,N,E."
-        ),
+    source: DataArgument,
+    within: Annotated[
+        str, typer.Option(help="People so near to one another shall look alike: a distance such as 200m, 0.2km or 0.2.")
     ],
-    within: Annotated[str, typer.Option(help="A distance such as 200m, 0.2km or 0.2: people so near look alike.")],
     factor: Annotated[
         float, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
     ],
@@ -44,7 +42,7 @@ def plan_command(
     eta: Annotated[
         str,
         typer.Option(
-            help="Records within this distance are neighbours; by default the least that joins all.",
+            help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all).",
             autocompletion=one_of("connect"),
         ),
     ] = "connect",
@@ -56,7 +54,7 @@ def plan_command(
     ] = None,
     spacing: SpacingOption = None,
     gap: Annotated[float, typer.Option(help="Relative gap that memory and time are predicted for.")] = DEFAULT_GAP,
-    seed: Annotated[int, typer.Option(help="For drawing records and outputs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Number that random draws of records and outputs begin with.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a promise means for DATA: epsilon, eta, outputs, memory and time, and how far reports will be off."""

@@ -28,31 +28,47 @@ ZERO = re.compile(r"\s*0+(\.0*)?\s*(m|km|mi)?\s*")
 BEGINS_AS_NUMBER = re.compile(r"\s*[-+.]?\d")
 ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
 
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="Shipped data (road:gothenburg | grid:ROWSxCOLUMNS | words | gaussian), a file of records, or a box "
+        "(region:SOUTH,WEST,NORTH,EAST in degrees | region:FILE.geojson).",
+    ),
+]
 EtaOption = Annotated[
     str | None,
     typer.Option(
-        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all).",
+        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all). "
+        "Shipped data have a default.",
         autocompletion=one_of("connect"),
     ),
 ]
 WithinOption = Annotated[
-    str | None, typer.Option(help="With --factor in place of --epsilon: a distance such as 200m, 0.2km or 0.2.")
+    str | None,
+    typer.Option(help="With --factor, in place of --epsilon: people so near look alike, such as 200m, 0.2km or 0.2."),
 ]
 FactorOption = Annotated[
     float | None, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
 ]
 ReportsOption = Annotated[
-    str | None, typer.Option(help="With --within: how many reports of a person it covers, such as 5 or 5/day.")
+    str | None,
+    typer.Option(help="With --within: how many reports of a person the promise covers together, such as 5 or 5/day."),
 ]
-RecordsOption = Annotated[str | None, typer.Option(help="How many records to draw, or a file of row numbers.")]
+RecordsOption = Annotated[
+    str | None, typer.Option(help="How many records to draw, or a file of row numbers; by default all.")
+]
 OutputsOption = Annotated[
     str | None,
-    typer.Option(help="K or spread:K (well spread), random:K (drawn), or a file of rows; by default all."),
+    typer.Option(
+        help="What may be reported: K or spread:K (K records, well spread), random:K (K drawn), or a file of row "
+        "numbers (for a region, of places); by default every record."
+    ),
 ]
 MetricOption = Annotated[
     str | None,
     typer.Option(
-        help=f"{' | '.join(METRICS)}; by default haversine for places, else euclidean.",
+        help=f"The distance: {' | '.join(METRICS)}; by default haversine for places, else euclidean.",
         autocompletion=one_of(*METRICS),
     ),
 ]

@@ -10,6 +10,7 @@ import typer
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, one_of, out, print_json
 from metricdp.cli.checks import check_targets, warn_of_people
 from metricdp.cli.problems import (
+    DataArgument,
     EtaOption,
     FactorOption,
     MetricOption,
@@ -49,34 +50,38 @@ PRESETS = ("best", "textbook")
 
 @app.command("solve")
 def solve_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="road:gothenburg | grid:20x25 | words | gaussian | a file | region:S,W,N,E."
-        ),
-    ],
+    source: DataArgument,
     epsilon: Annotated[
         str | None,
         typer.Option(
-            help="Privacy budget per unit of distance (per km for places), or DATA's column of each record's."
+            help="Privacy budget per unit of distance (per km for places), or the column of the file DATA with each "
+            "record's own."
         ),
     ] = None,
     within: WithinOption = None,
     factor: FactorOption = None,
     reports: ReportsOption = None,
     eta: EtaOption = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the mechanism (.mdp).")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Where to write the mechanism (.mdp); without it nothing is kept."),
+    ] = None,
     records: RecordsOption = None,
     outputs: OutputsOption = None,
     loss: Annotated[
         str | None,
-        typer.Option(help="travel | distance | a matrix file (.csv, .npy).", autocompletion=one_of(*NAMED_LOSSES)),
+        typer.Option(
+            help="What a report costs: travel (the error in travel costs to destinations; the default for places) | "
+            "distance (how far it is from the truth; the default for vectors and regions) | a matrix file (.csv, "
+            ".npy).",
+            autocompletion=one_of(*NAMED_LOSSES),
+        ),
     ] = None,
     prior: Annotated[
         str | None,
         typer.Option(
-            help="uniform, or a file with one weight per chosen record; for a region points with weights, or a "
-            "raster of counts (.asc).",
+            help="How likely each record is: uniform, or a file with one weight per chosen record; for a region points "
+            "with weights, or a raster of counts (.asc). By default the weights of DATA, or all alike.",
             autocompletion=one_of("uniform"),
         ),
     ] = None,
@@ -90,12 +95,17 @@ def solve_command(
     streets: Annotated[
         str | None, typer.Option(help="CSV of streets u,v[,length km] between the rows of DATA.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="For drawing records, outputs and destinations.")] = 0,
-    method: Annotated[str, typer.Option(help=" | ".join(METHODS), autocompletion=one_of(*METHODS))] = "auto",
+    seed: Annotated[
+        int, typer.Option(help="Number that random draws of records, outputs and destinations begin with.")
+    ] = 0,
+    method: Annotated[
+        str, typer.Option(help=f"The solver: {' | '.join(METHODS)}; auto chooses.", autocompletion=one_of(*METHODS))
+    ] = "auto",
     partition: Annotated[
         str | None,
         typer.Option(
-            help=f"For benders (k-m-dv by default), and for local with --regions: {' | '.join(PARTITIONERS)}.",
+            help="How records are divided, for benders (k-m-dv by default) and for local with --regions: "
+            f"{' | '.join(PARTITIONERS)}.",
             autocompletion=one_of(*PARTITIONERS),
         ),
     ] = None,
@@ -117,31 +127,44 @@ def solve_command(
             "tenth of the box by default."
         ),
     ] = None,
-    gap: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = DEFAULT_GAP,
+    gap: Annotated[
+        float, typer.Option(help="Stop when the loss is so near to its lower bound, relative to the loss: 0.01 is 1 %.")
+    ] = DEFAULT_GAP,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept.")
+        float | None, typer.Option(help="Seconds; the best certified mechanism so far is kept. No limit by default.")
     ] = None,
     memory_limit: Annotated[
-        float | None, typer.Option(help="Gigabytes; a problem that would need more is refused at once.")
+        float | None,
+        typer.Option(
+            help="Gigabytes; a problem that would need more is refused at once. By default what is available."
+        ),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the solver; all cores by default.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler for subproblems or regions.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(help="For --cluster: its certificate authorities (.pem).")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="For --cluster: the certificate to show to it.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="For --cluster: that certificate's private key.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write progress to, for --resume.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder in which progress is kept, so that --resume can go on from it.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the progress in the folder of --checkpoint.")
+    ] = False,
     lp: Annotated[
         str | None,
         typer.Option(
-            help=f"For direct: the LP algorithm, {' | '.join(ALGORITHMS)}; simplex by default.",
+            help=f"For direct: the algorithm of the LP solver, {' | '.join(ALGORITHMS)}; simplex by default.",
             autocompletion=one_of(*ALGORITHMS),
         ),
     ] = None,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="For direct: pass all mDP rows to the LP solver at once.")
+        bool,
+        typer.Option(
+            "--all-rows",
+            help="For direct: pass all mDP rows to the LP solver at once, not only those that are violated.",
+        ),
     ] = False,
-    trace: Annotated[Path | None, typer.Option(help="Write the run's log as JSON lines.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="File to write the run's log to, as JSON lines.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show what the solver does, not only how far it is.")
     ] = False,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import signal
+
 import numpy as np
 import pytest
 from tests.solve.plane.lattice import all_cones
@@ -85,7 +88,7 @@ def test_any_matrix_can_be_repaired(problem, kind):
 
 
 def test_the_class_bound_holds_for_other_tables(problem, result):
-    loop = Loop(problem, Cones.of(ROME), share=1.0)
+    loop = Loop(problem, Cones.of(ROME), share=1.0, reach=math.inf)
     losses = [result.loss]
     for _ in range(4):
         loop.run(25)
@@ -97,7 +100,7 @@ def test_the_class_bound_holds_for_other_tables(problem, result):
 def test_the_class_bound_is_below_its_formula_in_more_digits(problem):
     """Duals may be large where they cancel: factors in single precision would show."""
     nodes, factors = all_cones(ROME)
-    loop = Loop(problem, Cones.of(ROME), share=1.0)
+    loop = Loop(problem, Cones.of(ROME), share=1.0, reach=math.inf)
     scale = np.array([SLOPE_SCALE, SLOPE_SCALE, 1.0], dtype=np.longdouble)[None, :, None]
     factors = factors * scale
     factors = factors / np.linalg.norm(factors.astype(float), ord=2, axis=(1, 2)).astype(np.longdouble)[:, None, None]
@@ -164,6 +167,21 @@ def test_limits_are_kept(problem):
         mdp.solve_plane(mdp.Problem(problem.places, epsilon=1.0, eta=1.0))
 
 
+def test_ctrl_c_ends_it_with_the_best_certified_mechanism(problem):
+    rows = []
+
+    def listener(row):
+        rows.append(row)
+        if row["stage"] == "plane" and len(rows) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    ended = mdp.solve_plane(problem, gap=0.0, listener=listener)
+    assert ended.status is mdp.Status.LIMIT
+    assert ended.mechanism.certificate.privacy.certified
+    assert 0.0 < ended.class_bound <= ended.loss
+    assert len(rows) == 4, "the start, the bound so far, the table made of it, the end; no bound for any mechanism"
+
+
 def test_the_status_says_whether_the_gap_was_reached(problem):
     rows = []
     wide = mdp.solve(problem, gap=0.3, bound=False, listener=rows.append)
@@ -172,6 +190,7 @@ def test_the_status_says_whether_the_gap_was_reached(problem):
     assert [rows[0]["stage"], rows[-1]["stage"], rows[-1]["status"]] == ["start", "end", "optimal"]
     assert [row["iteration"] for row in rows[1:-1]] == sorted(row["iteration"] for row in rows[1:-1])
     assert "optimal" in repr(wide)
+    assert rows[0]["reach"] == math.inf, "steps take everything where it fits into memory"
     narrow = mdp.solve_plane(problem, gap=0.0, max_steps=200, bound=False)
     assert narrow.status is mdp.Status.LIMIT
     assert narrow.class_gap > 0.0

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from metricdp.metric.closure import parallel_is_safe
 from metricdp.metric.simd import WIDTH
 from metricdp.solve.plane.kernels import cone_steps, row_steps
-from metricdp.solve.plane.windows import REACH, Windows, distances
+from metricdp.solve.plane.windows import Windows, distances
 from metricdp.solve.solvers.firstorder.threads import in_threads
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ FILL_DECAY = 0.7  # of epsilon: how a table falls outside its windows
 
 
 class Loop:
-    """The iterations for one problem, at ``share`` of its epsilon.
+    """The iterations for one problem, at ``share`` of its epsilon, on windows of a ``reach`` (times epsilon).
 
     ``Z`` and ``Y`` are current, ``plain`` is the last plain primal step, ``back`` is A'y; ``n`` steps have been taken.
     """
 
-    def __init__(self, problem: PlaneProblem, cones: Cones, *, share: float, reach: float = REACH) -> None:
+    def __init__(self, problem: PlaneProblem, cones: Cones, *, share: float, reach: float) -> None:
         self.problem, self.cones = problem, cones
         epsilon = problem.epsilon
         away = distances(problem)

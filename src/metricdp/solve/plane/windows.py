@@ -1,8 +1,10 @@
 """Windows: outputs in groups of 8 near one another, each with a rectangle of nodes around it.
 
-A good mechanism falls like ``exp(-epsilon d)``, so entries far from their output hold nearly nothing. Steps leave out
-those beyond `REACH` / epsilon farther than the node's nearest output, and the cones that need them: with fewer rows
-the bound only becomes weaker. Everything is stored by groups: 8 floats for each node of the rectangle, row by row.
+A good mechanism falls like ``exp(-epsilon d)``, so entries far from their output hold nearly nothing. With a finite
+``reach``, steps leave out those more than reach / epsilon farther than the node's nearest output, and the cones that
+need them: with fewer rows the bound only becomes weaker. `solve_plane` takes everything, an infinite reach, where that
+fits into memory, and otherwise the widest windows that do (`metricdp.solve.plane.memory.REACHES`). Everything is
+stored by groups: 8 floats for each node of the rectangle, row by row.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from metricdp.problem.plane import PlaneProblem
 
-REACH = 10.0  # epsilon d
 LEAST_SIDE = 3  # nodes, so that a rectangle has cones
 
 
@@ -67,8 +68,11 @@ class Windows:
         return int(self.cones[-1])
 
     @classmethod
-    def of(cls, problem: PlaneProblem, away: NDArray[np.float64], *, reach: float = REACH) -> Windows:
-        """Return the windows of a problem whose nodes and outputs are ``away`` from one another, times epsilon."""
+    def of(cls, problem: PlaneProblem, away: NDArray[np.float64], *, reach: float) -> Windows:
+        """Return the windows of a problem whose nodes and outputs are ``away`` from one another, times epsilon.
+
+        ``reach`` is in the same unit; infinity takes all nodes into each window.
+        """
         shape = problem.region.shape
         members = groups_of(problem)
         is_near = (away <= away.min(axis=1, keepdims=True) + reach).reshape(*shape, -1)

@@ -50,7 +50,11 @@ STEP_OPERATIONS = 25.0  # per pair and output of a first-order step, with its sh
 
 @register
 class Auto(Solver):
-    """The interior point where it is cheap, first-order steps elsewhere, the interior point after them if it pays."""
+    """The interior point where it is cheap, first-order steps elsewhere, the interior point after them if it pays.
+
+    With about as many outputs as records, steps are taken on windows around the outputs (``local``) where that costs
+    less; if these crawl, the above takes over. docs/scaling.md lists the constants that decide.
+    """
 
     name: ClassVar[str] = "auto"
     held: str = ""  # what windows would hold, if that is nearly everything
