@@ -24,7 +24,7 @@ from benchmarks.processes import ROOT, forget_peak, peak_mb
 from benchmarks.rome import FOLDER
 from benchmarks.tables import table
 from metricdp.data.geodesy import haversine_km
-from metricdp.solve.plane.solve import any_mechanism_bound
+from metricdp.solve.plane.any_mechanism import any_mechanism_bound
 
 if TYPE_CHECKING:
     from benchmarks.registry import Keep

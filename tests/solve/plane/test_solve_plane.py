@@ -13,10 +13,11 @@ import metricdp as mdp
 from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.plane_certify import check_plane
 from metricdp.metric.simd import WIDTH
+from metricdp.solve.plane.any_mechanism import any_mechanism_bound
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import SLOPE_SCALE, Loop
 from metricdp.solve.plane.repair import private_table, whole
-from metricdp.solve.plane.solve import any_mechanism_bound, table_loss
+from metricdp.solve.plane.solve import table_loss
 
 ROME = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.35)
 

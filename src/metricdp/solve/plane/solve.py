@@ -13,17 +13,14 @@ from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.certificate import Optimality, relative_gap
 from metricdp.mechanism.exact import TOTAL
 from metricdp.mechanism.plane import PlaneMechanism
-from metricdp.metric.distances import CoordinateMetric
-from metricdp.problem.memory_model import pairs_within
 from metricdp.problem.plane import PlaneProblem
-from metricdp.problem.problem import Problem
 from metricdp.solve.ending import PRIVACY_TOLERANCE
+from metricdp.solve.plane.any_mechanism import any_mechanism_bound
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import Loop
 from metricdp.solve.plane.memory import bytes_needed, reach_within
 from metricdp.solve.plane.repair import private_table
-from metricdp.solve.result import Result, Status, Trace, peak_megabytes
-from metricdp.solve.solve import solve
+from metricdp.solve.result import Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
 
 if TYPE_CHECKING:
@@ -39,9 +36,6 @@ IDLE_CHECKS = 2  # that save less, one after the other, end a share
 BOUND_SHARE = 0.5  # of the time, at most, for the bound of the class
 MAX_STEPS = 20_000
 LOSS_ROUNDING = 1e-12  # relative; far above that of a sum of products in floats
-BOUND_GAP = 0.005  # at which the bound for any mechanism stops
-PAIRS_PER_RECORD = 50.0  # that are compared for it; fewer only lower it
-CELLS_APART = 3.2  # and at least these
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,43 +216,6 @@ def _check(problem: PlaneProblem, gap: float, time_limit: float | None, max_step
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit}")
     if type(max_steps) is not int or max_steps < 1:
         raise InputError(f"max_steps must be a whole number, at least 1, got {max_steps!r}")
-
-
-def any_mechanism_bound(
-    problem: PlaneProblem,
-    *,
-    time_limit: float | None = None,
-    listener: Callable[[dict[str, Any]], None] | None = None,
-) -> Result:
-    """Return a run whose lower bound holds for any mechanism over the region that reports these outputs.
-
-    A mechanism that protects all points also protects the places of the prior from one another, so it is one for them
-    as records, of which only those near one another are compared here: fewer rows can only lower the bound.
-    """
-    records = Problem(
-        problem.places,
-        epsilon=problem.epsilon,
-        eta=_compared_within(problem),
-        outputs=problem.outputs.coordinates,
-        loss=problem.losses,
-        metric=problem.region.metric,
-    )
-    return solve(records, gap=BOUND_GAP, time_limit=time_limit, listener=listener)
-
-
-def _compared_within(problem: PlaneProblem) -> float:
-    """Return the distance within which there are some fifty pairs for each place, and at least a few cells."""
-    sides = [float(side) for side in problem.region.sides]
-    least = CELLS_APART * max(sides)
-    most = math.hypot(*(side * n for side, n in zip(sides, problem.region.cells, strict=True)))
-    if problem.places.n <= 2 * PAIRS_PER_RECORD:
-        return 2.0 * most
-    metric, low, high = CoordinateMetric(problem.region.metric), 0.0, 2.0 * most
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        is_enough = pairs_within(problem.places, metric, middle) > PAIRS_PER_RECORD * problem.places.n
-        low, high = (low, middle) if is_enough else (middle, high)
-    return max(least, high)
 
 
 def agreed(bound: float, loss: float) -> float:
