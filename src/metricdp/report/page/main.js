@@ -75,7 +75,7 @@ function startSearch() {
   const input = byId("search"), box = byId("matches");
   const names = payload.ids.map((id) => id.toLowerCase());
   let found = [], active = -1;
-  input.placeholder = `One of ${many(nRecords, noun)}, such as ${payload.ids[state.record]}`;
+  input.placeholder = `One of ${many(nRecords, noun)}, such as ${quoted(payload.ids[state.record])}`;
 
   function close() {
     box.hidden = true;

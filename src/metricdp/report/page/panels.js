@@ -218,7 +218,7 @@ function showLeftOut() {
   const { entries, of, left_out: missing, background } = payload.shown;
   if (missing < 5e-5 && !(background >= 5e-5)) return;
   const shared = !(background >= 5e-5) ? "" : `, and ${percent(background)} of all reports come from a background that all records share`;
-  byId("left-out").textContent = `This page holds ${count(entries)} of ${count(of)} stored probabilities${shared}. What it leaves out is ${percent(missing)} of all reports; the figures above count all.`;
+  byId("left-out").textContent = `This page holds ${count(entries)} of ${count(of)} stored probabilities${shared}. What it leaves out is ${inWords(missing)} of all reports; the figures above count all.`;
   byId("left-out").hidden = false;
 }
 

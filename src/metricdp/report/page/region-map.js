@@ -51,6 +51,7 @@ function makeRegionMap(state, choose) {
     pen.beginPath();
     for (let k = 0; k < nOutputs; k++) {
       const [x, y] = spotOf(k);
+      map.covered.dots.push([x, y, radius]);
       pen.moveTo(x + radius, y);
       pen.arc(x, y, radius, 0, 2 * Math.PI);
     }
