@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -336,6 +337,7 @@ def test_no_suspicion_is_ever_said_to_be_0_times(visit, tmp_path):
         page.keyboard.press(key)
         said.append(page.inner_text("#report-figures"))
     assert sum("practically ruled out" in text for text in said) == 2
+    assert sum("→ 0 %" in text.replace("\u00a0", " ") for text in said) == 2  # the page holds every entry: this is 0
     assert not any("0 ×" in text or "0 times" in text for text in said)
 
 
@@ -356,11 +358,148 @@ def test_the_words_hold_the_distances_of_these_records(visit, city):
         str(1000 * np.log(4) / 0.8) if "metres" in page.inner_text("#privacy .ask") else str(np.log(4) / 0.8),
     )
     assert "at least a quarter as often" in page.inner_text("#promise")
-    before = page.inner_text("#promise")
-    page.fill("#distance", "")
-    assert page.inner_text("#promise") == before
+    for wrong in ("-5", ""):
+        page.fill("#distance", "1")
+        page.fill("#distance", wrong)
+        assert "Write a distance of 0 or more" in page.inner_text("#promise")
+        assert page.is_hidden("#privacy .formula")
+    for near, said in (("0", "at the same place send every report equally often"), ("1e-9", "less than 0.01 % more")):
+        page.fill("#distance", near)
+        assert said in page.inner_text("#promise").replace("\u00a0", " ")
     page.fill("#distance", "1e9")
     assert "too weak to matter" in page.inner_text("#promise")
+    assert "Infinity" not in page.inner_text("#privacy")
+    assert "No two records are so far apart" in page.inner_text("#privacy")
+
+
+def test_all_reports_are_possible_and_the_words_say_so(visit, city):
+    """A record is never said to give only the reports of 1 % and more."""
+    result, path, _ = city
+    page = visit(path)
+    row = int(page.get_attribute("#stage", "data-record"))
+    usual = int((result.mechanism.probabilities[row] >= 0.01).sum())
+    words = page.inner_text("#record-words").replace("\u00a0", " ")
+    assert f"{usual} places come in 1 % of all cases or more" in words
+    assert "one of" not in words
+
+
+def test_what_is_left_out_of_the_page_is_not_said_to_be_0(visit, tmp_path):
+    """Two neighbours of which one gives a report less than once in a million: less than 0.01 %, and no factor."""
+    records = mdp.Records([[0.0, 0.0], [0.0, 1.0]], ids=["a1", "b1"], kind="vectors")
+    problem = mdp.Problem(records, epsilon=40.0, eta=2.0, outputs=2)
+    rare = 2**63 // 10**8
+    table = np.array([[2**63 - rare, rare], [rare, 2**63 - rare]], dtype=np.uint64)
+    mechanism = replace(mdp.exponential(problem), table=table)
+    write_explorer(tmp_path / "rare.html", mechanism, problem=problem)
+    page = visit(tmp_path / "rare.html")
+    find(page, "a1")
+    words = page.inner_text("#report-words").replace("\u00a0", " ")
+    assert "b1, at distance 1, in less than 0.01 %" in words
+    assert "factor" not in words
+    assert "too weak to matter" in words
+    page.check("#view-report", force=True)
+    page.focus("#slider")
+    page.keyboard.press("End")
+    find(page, "b1")
+    page.check("#view-report", force=True)
+    assert "0 %" not in re.findall(r"→ (.*)", page.inner_text("#report-figures"))
+
+
+def test_zooming_in_keeps_the_chosen_record_in_sight_and_ends(visit, city):
+    _, path, _ = city
+    page = visit(path)
+    show_all(page)
+    for button in (False, True):
+        show_all(page)
+        for _ in range(25):
+            if button:
+                page.click("#zoom-in")
+            else:
+                page.keyboard.press("+")
+        row = int(page.get_attribute("#stage", "data-record"))
+        x, y = page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", row)
+        box = page.locator("#map").bounding_box()
+        assert 0 <= x <= box["width"]
+        assert 0 <= y <= box["height"]
+        zoom = zoom_of(page)
+        page.keyboard.press("+")
+        assert zoom_of(page) == zoom
+    places = [page.evaluate("(i) => window.metricdpExplorer.placeOf(i)", i) for i in range(30)]
+    width = np.ptp(np.array(places)[:, 0])
+    coordinates = mdp.data.road("gothenburg", n=30, seed=2).coordinates
+    metres = np.ptp(coordinates[:, 1]) * 111_195 * np.cos(np.radians(57.7))
+    assert metres / width == pytest.approx(0.2, rel=0.05)  # a pixel
+
+
+def test_the_labels_of_the_bounds_are_beside_the_chart(visit, city):
+    _, path, _ = city
+    page = visit(path)
+    key = page.inner_text("#convergence .key")
+    assert [label in key for label in ("Expected loss in km", "upper bound", "lower bound")] == [True] * 3
+    assert "component" not in page.inner_text("#convergence")
+    assert "bound" not in page.text_content("#convergence svg")
+    assert "certified loss 0.6 km" in page.inner_text("#convergence")
+
+
+def test_a_part_of_the_bounds_is_called_a_group(visit, tmp_path):
+    records = mdp.Records([[0.0, 0.0], [0.0, 1.0], [9.0, 0.0], [9.0, 1.0]], kind="vectors")
+    mechanism = mdp.exponential(mdp.Problem(records, epsilon=1.0, eta=2.0))
+    write_explorer(tmp_path / "page.html", mechanism, trace=TRACE)
+    assert "Share of group 1 in the expected loss" in visit(tmp_path / "page.html").inner_text("#convergence .key")
+
+
+def test_nothing_protected_comes_first_and_without_praise(visit, tmp_path):
+    problem = mdp.Problem(mdp.data.road("gothenburg", n=5, seed=0), epsilon=5.0, eta=0.0001)
+    result = mdp.solve(problem)
+    write_explorer(
+        tmp_path / "none.html", result.mechanism, problem=problem, compared=compared_with(problem, ["uniform"])
+    )
+    page = visit(tmp_path / "none.html")
+    assert page.inner_text("#facts li >> nth=0") == "nothing is protected"
+    assert page.locator("#facts .good").count() == 0
+    assert "optimal" not in page.inner_text("#facts")
+    assert "✓" not in page.inner_text("main")
+    assert "Nearly optimal" not in page.inner_text("main")
+    assert "certified" not in page.inner_text("#comparison")
+
+
+def test_words_are_quoted_and_words_are_not_people(visit, words):
+    mechanism, path = words
+    page = visit(path)
+    find(page, mechanism.records.ids[5])
+    name = mechanism.records.ids[5]
+    assert page.inner_text("#report-words").startswith(f"“{name}” sends “")
+    assert "Somebody with this word" in page.inner_text("#record-words")
+    privacy = page.inner_text("#privacy")
+    assert "A word at distance" in privacy
+    assert "Two words at a distance of" in privacy
+    assert "Somebody" not in privacy
+    lengths = mechanism.graph.distances
+    assert np.isclose(lengths, float(page.input_value("#distance")), rtol=1e-3).any()  # one that there is
+
+
+def test_the_legend_has_the_circle_only_while_it_is_in_sight(visit, tmp_path):
+    problem = mdp.Problem(mdp.data.road("gothenburg", n=30, seed=2), epsilon=0.8, eta=3.0, outputs=8)
+    write_explorer(tmp_path / "page.html", mdp.exponential(problem), problem=problem)
+    page = visit(tmp_path / "page.html")
+    show_all(page)
+    pixels(page)
+    assert "neighbours within" in page.inner_text("#legend")
+    for _ in range(15):
+        page.keyboard.press("+")
+    pixels(page)
+    assert "neighbours within" not in page.inner_text("#legend")
+
+
+def test_little_room_is_left_empty(visit, city):
+    """Beside the map, and in the cards below it."""
+    _, path, _ = city
+    page = visit(path)
+    side, stage = (page.locator(name).bounding_box() for name in (".side", ".stage-card"))
+    assert side["height"] - stage["height"] < 120
+    unused = page.evaluate("""() => [...document.querySelectorAll(".proofs .card")].map((card) =>
+        card.getBoundingClientRect().bottom - card.lastElementChild.getBoundingClientRect().bottom)""")
+    assert max(unused) < 60
 
 
 def test_a_tooltip_never_outlives_what_it_tells_of(visit, city):

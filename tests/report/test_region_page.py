@@ -177,6 +177,50 @@ def test_the_promise_is_told_at_a_distance_of_the_readers_choice(visit, rome):
     assert "points of the region" in page.inner_text("#privacy")
 
 
+def test_a_distance_that_no_two_points_have(visit, rome):
+    page = visit(rome[2])
+    page.fill("#distance", "5000")
+    assert "No two points of the region are so far apart" in page.inner_text("#privacy")
+    page.fill("#distance", "200")
+    page.fill("#distance", "-5")
+    assert "Write a distance of 0 or more" in page.inner_text("#promise")
+    assert "200" in page.inner_text("#around")
+
+
+def test_losses_have_their_unit(visit, rome):
+    """The stand-in of people at all centres is the loss that the file states: both are lengths."""
+    mechanism, _, path = rome
+    best = mechanism.optimality
+    said = visit(path).inner_text("#optimality")
+    assert f"Its expected loss is {1000 * best.loss:.6g} m;" in said
+    assert f"at least {1000 * best.lower_bound:.6g} m." in said
+
+
+def test_all_outputs_are_possible_and_the_words_say_so(visit, rome):
+    page = visit(rome[2])
+    usual = int((rome[0].probabilities_at([chosen(page)])[0] >= 0.01).sum())
+    words = page.inner_text("#record-words").replace("\u00a0", " ")
+    assert f"{usual} places come in 1 % of all cases or more" in words
+    assert "or more," not in words
+
+
+@pytest.mark.parametrize("size", [(390, 844), (1280, 900)])
+def test_no_button_covers_the_region(visit, rome, size):
+    page = visit(rome[2], size=size)
+    box, buttons = page.locator("#map").bounding_box(), page.locator("#zoom").bounding_box()
+    x, _ = page.evaluate("(p) => window.metricdpExplorer.placeOf(p)", list(rome[0].region.high))
+    assert box["x"] + x <= buttons["x"]
+
+
+def test_a_region_of_the_shipped_city_has_its_streets(rome):
+    inside = mdp.data.region(57.702, 11.960, 57.706, 11.968, spacing=0.15)
+    mechanism = mdp.solve_plane(mdp.PlaneProblem(inside, epsilon=3.0), max_steps=20, bound=False).mechanism
+    payload = payload_of(region_page(mechanism))
+    assert payload["credit"] == "© OpenStreetMap contributors"
+    assert len(payload["map"]["ground"]) > 20
+    assert "ground" not in payload_of(region_page(rome[0]))["map"]
+
+
 def test_reports_are_drawn_in_the_page(visit, rome):
     mechanism, _, path = rome
     page = visit(path)

@@ -85,10 +85,14 @@ def convergence(rows: Iterable[Mapping[str, Any]]) -> Convergence:
         elif lower is not None or upper is not None:
             points[row.get("component")].append((float(row["seconds"]), lower, upper))
     series = [
-        BoundsSeries("all records" if component is None else f"component {component}", *zip(*steps, strict=True))
+        BoundsSeries("all records" if component is None else _group(component), *zip(*steps, strict=True))
         for component, steps in points.items()
     ]
     return Convergence(tuple(sorted(series, key=lambda one: -len(one.seconds))), certified)
+
+
+def _group(component: Any) -> str:
+    return f"group {component + 1}" if isinstance(component, int) else f"group {component}"
 
 
 def _is_number(value: Any) -> bool:

@@ -39,7 +39,8 @@ def table_arrays(table: NDArray[np.uint64] | SparseTable, prior: NDArray[np.floa
 
     ``starts`` (N + 1) says where each row begins, ``columns`` names the outputs, and ``levels`` (1 to 65,535) are the
     logarithms of the probabilities: ``p = 2^(-63 (65535 - level) / 65534)``. An entry is kept if it matters to
-    the person (its probability) or to the adversary (its posterior); the largest of each row always.
+    the person (its probability) or to the adversary (its posterior); the largest of each row always. ``least`` (1) is
+    what neither of the two exceeds in an entry that is left out.
     """
     chances = output_chances(table, prior)
     least, n_ties = _least_importance(table, prior, chances)
@@ -58,6 +59,7 @@ def table_arrays(table: NDArray[np.uint64] | SparseTable, prior: NDArray[np.floa
         "starts": np.cumsum(np.concatenate(counts)).astype(np.uint32),
         "columns": np.concatenate(columns),
         "levels": np.concatenate(levels),
+        "least": np.array([least], dtype=np.float32),
     }
 
 
@@ -127,14 +129,19 @@ def adversary_figures(mechanism: Mechanism) -> dict[str, float]:
 
 
 def shown_fields(mechanism: Mechanism, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return how much of the table is on the page: entries, those that are not 0, and the share of all reports."""
+    """Return how much of the table is on the page: entries, those that are not 0, and the share of all reports.
+
+    ``is_all`` says whether an entry that is not on the page is 0.
+    """
     table, prior = mechanism.table, mechanism.records.prior
     chances = 2.0 ** (-TOTAL_BITS * (LOG_LEVELS + 1.0 - arrays["levels"]) / LOG_LEVELS)
     by_row = np.add.reduceat(np.append(chances, 0.0), np.minimum(arrays["starts"][:-1], len(chances)))
     by_row[np.diff(arrays["starts"].astype(np.int64)) == 0] = 0.0
+    of = table.n_stored if isinstance(table, SparseTable) else int(np.count_nonzero(table))
     return {
         "entries": len(chances),
-        "of": table.n_stored if isinstance(table, SparseTable) else int(np.count_nonzero(table)),
+        "of": of,
+        "is_all": len(chances) == of and not (isinstance(table, SparseTable) and table.background.any()),
         "left_out": max(0.0, 1.0 - float(prior @ by_row)),
         "background": background_share(table, prior) if isinstance(table, SparseTable) else None,
     }

@@ -63,19 +63,34 @@ class Frame:
         return away / self.scale
 
 
-def ground_of(records: Records, streets: StreetNetwork | None) -> tuple[tuple[MapFeature, ...], str | None]:
+def ground_of(
+    records: Records, streets: StreetNetwork | None, *, is_region: bool = False
+) -> tuple[tuple[MapFeature, ...], str | None]:
     """Return what is drawn beneath records by default, and the credit that it needs.
 
     These are the given streets, or those of the records. A shipped city has a map with bends and names; files do not
-    store streets, so it is found by its name and its intersections.
+    store streets, so it is found by its name and its intersections; that of a region, of which ``records`` are the
+    corners, by where it is.
     """
     if records.kind != "places":
         return (), None
     network = records.streets if streets is None else streets
-    city = city_of(records) if network is None else next((c for c in CITIES if road(c).streets is network), None)
+    if network is not None:
+        city = next((name for name in CITIES if road(name).streets is network), None)
+    else:
+        city = _city_around(records) if is_region else city_of(records)
     if city is not None:
         return city_map(city), "© OpenStreetMap contributors"
     return (() if network is None else street_features(network)), None
+
+
+def _city_around(corners: Records) -> str | None:
+    """Return the shipped city whose intersections reach beyond these corners on all sides."""
+    for city in CITIES:
+        points = road(city).coordinates
+        if (corners.coordinates >= points.min(axis=0)).all() and (corners.coordinates <= points.max(axis=0)).all():
+            return city
+    return None
 
 
 def ground_fields(features: Sequence[MapFeature], frame: Frame) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

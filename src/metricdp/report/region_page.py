@@ -85,7 +85,7 @@ def region_page(
         )
     corners = Records(np.array([region.low, region.high]), kind=region.kind)
     frame = Frame.around(corners)
-    ground, credit = ground_of(corners, streets)
+    ground, credit = ground_of(corners, streets, is_region=True)
     arrays = _arrays(mechanism)
     ground_arrays, about = ground_fields((*ground, *layers) if region.kind == "places" else (), frame)
     unit = "km" if region.kind == "places" else ""
@@ -115,7 +115,10 @@ def region_page(
         "loss": None if found is None else _loss(found, unit),
         "convergence": convergence_fields(map(_bounds, trace)),
         "credit": credit,
-        "shown": {"left_out": _left_out(arrays, region.inner)},
+        "shown": {
+            "is_all": len(arrays["levels"]) == int(np.count_nonzero(mechanism.table)),
+            "left_out": _left_out(arrays, region.inner),
+        },
         "sampling": sampling_fields(mechanism, file),
         "file": None if file is None else {"name": file.name, "bytes": file.n_bytes, "sha256": file.sha256},
         "arrays": {key: packed(values) for key, values in (arrays | ground_arrays).items()},

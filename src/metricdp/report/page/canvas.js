@@ -1,16 +1,21 @@
 // A map on a canvas: it fits its box, is moved and zoomed by mouse, fingers and keys, and has the marks that all maps share.
 
 const MOST_SEEN = 0.8; // of the reports are in sight when a map zooms to what is chosen
+const BUTTONS = 108; // pixels of width that are kept free for them, half of it at each side
 const MARGIN = 90; // pixels beside what a map zooms to
+const LEAST_METRES = 0.2; // per pixel; a map of streets says nothing more below
+const MOST_APART = 150; // pixels between the two closest points of a map without streets
+const LEAST_MOST_ZOOM = 8;
 const COLOURS = ["accent", "warm", "ink", "card", "soft", "map", "street", "main-street", "street-edge", "square", "water", "water-ink", "park", "park-ink", "dot"];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /**
- * `half` is how far the map reaches from its middle each way, `unitLength` the distance that 1 on it is. What a map does by itself
- * is in `own`: draw(), click(x, y, isMouse), arrow(dx, dy, isSmall), told(x, y) for the tooltip (or null), showChosen(), and fitted() if
- * anything comes before the first drawing.
+ * `half` is how far the map reaches from its middle each way, `closest` how far apart its closest points are, `unitLength` the
+ * distance that 1 on it is. What a map does by itself is in `own`: draw(), click(x, y, isMouse), arrow(dx, dy, isSmall),
+ * told(x, y) for the tooltip (or null), chosen() for the place that is chosen, showChosen(), and fitted() if anything comes before
+ * the first drawing.
  */
-function makeCanvas({ half, mostZoom, unitLength, own }) {
+function makeCanvas({ half, closest, unitLength, own }) {
   const canvas = byId("map"), tip = byId("tip");
   const below = makeGround();
   const writeNames = makeNameLayer(below, canvas);
@@ -18,8 +23,11 @@ function makeCanvas({ half, mostZoom, unitLength, own }) {
   const map = { canvas, pen: canvas.getContext("2d"), view, width: 0, height: 0, ratio: 1, colours: {}, covered: { discs: [], dots: [] } };
   let isDue = false;
 
-  const fitted = (size, reach) => Math.max(size - 56, size / 2) / (2 * reach);
-  const scale = () => Math.min(fitted(map.width, half[0]), fitted(map.height, half[1])) * view.zoom;
+  const fitted = (size, margin, reach) => Math.max(size - margin, size / 2) / (2 * reach);
+  const smallest = () => Math.min(fitted(map.width, BUTTONS, half[0]), fitted(map.height, 56, half[1]));
+  const scale = () => smallest() * view.zoom;
+  const most = payload.map.unit === "km" ? (1000 * unitLength) / LEAST_METRES : MOST_APART / closest; // pixels of 1 on the map
+  const mostZoom = () => Math.max(LEAST_MOST_ZOOM, most / smallest());
   const toScreen = (x, y) => [map.width / 2 + (x - view.x) * scale(), map.height / 2 - (y - view.y) * scale()];
   const fromScreen = (x, y) => [(x - map.width / 2) / scale() + view.x, (map.height / 2 - y) / scale() + view.y];
   const frame = () => ({ width: map.width, height: map.height, toScreen, pixels: scale(), colours: map.colours });
@@ -156,11 +164,26 @@ function makeCanvas({ half, mostZoom, unitLength, own }) {
 
   function zoomBy(factor, at = [map.width / 2, map.height / 2]) {
     const before = scale();
-    view.zoom = Math.min(mostZoom, Math.max(1, view.zoom * factor));
+    view.zoom = Math.min(mostZoom(), Math.max(1, view.zoom * factor));
     const away = 1 / before - 1 / scale();
     view.x += (at[0] - map.width / 2) * away;
     view.y -= (at[1] - map.height / 2) * away;
     keepInside();
+  }
+
+  /** Zoom by a key or a button: about what is chosen where that is in sight, so that it stays there. */
+  function zoomAbout(factor) {
+    const at = own.chosen();
+    zoomBy(factor, isInSight(at) ? at : undefined);
+  }
+
+  const isInSight = ([x, y]) => x >= 0 && y >= 0 && x <= map.width && y <= map.height;
+
+  /** Whether a circle passes through the map, large enough to be told from the sign in its middle. */
+  function isCircleInSight([x, y], radius) {
+    const nearest = Math.hypot(Math.max(0, -x, x - map.width), Math.max(0, -y, y - map.height));
+    const farthest = Math.hypot(Math.max(x, map.width - x), Math.max(y, map.height - y));
+    return radius > 12 && nearest < radius && radius < farthest;
   }
 
   function keepInside() {
@@ -178,8 +201,8 @@ function makeCanvas({ half, mostZoom, unitLength, own }) {
   /** Zoom to a box on the map. */
   function showBox(left, right, low, high) {
     view.zoom = 1;
-    const fits = Math.min((map.width - MARGIN) / (right - left), (map.height - MARGIN) / (high - low)) / scale();
-    view.zoom = Math.min(mostZoom, Math.max(1, fits));
+    const fits = Math.min((map.width - BUTTONS) / (right - left), (map.height - MARGIN) / (high - low)) / scale();
+    view.zoom = Math.min(mostZoom(), Math.max(1, fits));
     [view.x, view.y] = [(left + right) / 2, (low + high) / 2];
     keepInside();
   }
@@ -253,8 +276,8 @@ function makeCanvas({ half, mostZoom, unitLength, own }) {
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (ARROWS[event.key]) own.arrow(...ARROWS[event.key], event.shiftKey);
-    else if (event.key === "+" || event.key === "=") zoomBy(1.5);
-    else if (event.key === "-") zoomBy(1 / 1.5);
+    else if (event.key === "+" || event.key === "=") zoomAbout(1.5);
+    else if (event.key === "-") zoomAbout(1 / 1.5);
     else if (event.key === "0") showAll();
     else if (event.key === "c") own.showChosen();
     else return;
@@ -271,8 +294,8 @@ function makeCanvas({ half, mostZoom, unitLength, own }) {
     tip.style.top = `${y + 16 + box.height > map.height ? y - box.height - 12 : y + 16}px`;
   }
 
-  byId("zoom-in").addEventListener("click", () => zoomBy(1.6));
-  byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.6));
+  byId("zoom-in").addEventListener("click", () => zoomAbout(1.6));
+  byId("zoom-out").addEventListener("click", () => zoomAbout(1 / 1.6));
   byId("zoom-chosen").addEventListener("click", () => own.showChosen());
   byId("zoom-all").addEventListener("click", showAll);
   for (const id of ["map", "zoom", "legend"]) byId(id).hidden = false;
@@ -290,6 +313,6 @@ function makeCanvas({ half, mostZoom, unitLength, own }) {
 
   return Object.assign(map, {
     scale, toScreen, fromScreen, draw, paint, open, clear, drawBelow, drawNames, disc, drawDiscs, drawTruth, drawSeen, strokeReach, drawScaleBar,
-    showBox, showPlace, nearest,
+    showBox, showPlace, nearest, isInSight, isCircleInSight,
   });
 }

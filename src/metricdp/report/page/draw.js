@@ -34,7 +34,7 @@ function gapPercent(gap) {
 
 function number(value, digits = 4) {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(digits - 1);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
   return new Intl.NumberFormat("en", { maximumSignificantDigits: digits }).format(value);
 }
 

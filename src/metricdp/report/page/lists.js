@@ -13,7 +13,7 @@ function makeList(box, { label, choose }) {
     filler.style.height = `${entries.length * ROW_HEIGHT}px`;
     const rows = [];
     for (let place = first; place < last; place++) {
-      const [which, p] = entries[place];
+      const [which, p, said = percent(p)] = entries[place];
       const fill = element("div", { class: "fill" });
       fill.style.width = `${(100 * p) / top}%`;
       if (p === 0) fill.hidden = true;
@@ -21,7 +21,7 @@ function makeList(box, { label, choose }) {
         "aria-posinset": place + 1, "aria-selected": String(which === chosen) },
         element("span", { class: "id", text: label(which), title: label(which) }),
         element("div", { class: "track", "aria-hidden": "true" }, fill),
-        element("span", { class: "value", text: percent(p) }));
+        element("span", { class: "value", text: said }));
       row.style.top = `${place * ROW_HEIGHT}px`;
       row.addEventListener("click", () => choose(which));
       rows.push(row);
@@ -77,7 +77,7 @@ function makeLists(state, choose) {
   function complete(entries, size) {
     const has = new Set(entries.map(([which]) => which));
     const rest = Array.from({ length: size }, (_, i) => i).filter((i) => !has.has(i));
-    return [...entries, ...rest.map((i) => [i, 0])];
+    return [...entries, ...rest.map((i) => [i, 0, rare()])];
   }
 
   return {

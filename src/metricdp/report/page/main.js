@@ -65,7 +65,7 @@ function update() {
 function legend() {
   const reported = drawn.times ? [["seen", "report that was drawn"]] : [];
   const items = state.view === "record"
-    ? [["truth", "true record"], ...reported, ["likely", "report: area is its probability"], ["near", "neighbours within η"], ["other", "other records"]]
+    ? [["truth", "true record"], ...reported, ["likely", "report: area is its probability"], ["other", "other records"], ["near", "neighbours within η"]]
     : [["seen", "report that was seen"], ["guess", "true record: area is its posterior"], ["truth", "chosen record"], ["other", "other records and reports"]];
   const isShown = ([sign]) => sign !== "near" || (hasMap && payload.map.is_round && payload.eta !== null);
   byId("legend").replaceChildren(...items.filter(isShown).map(([sign, text]) => element("div", {}, element("i", { class: sign }), text)));
@@ -75,7 +75,7 @@ function startSearch() {
   const input = byId("search"), box = byId("matches");
   const names = payload.ids.map((id) => id.toLowerCase());
   let found = [], active = -1;
-  input.placeholder = `Find one of ${many(nRecords, "record")}, such as ${payload.ids[state.record]}`;
+  input.placeholder = `One of ${many(nRecords, noun)}, such as ${quoted(payload.ids[state.record])}`;
 
   function close() {
     box.hidden = true;

@@ -13,7 +13,8 @@ function makeMap(state, choose) {
   });
   let isOpened = false; // whether the chosen record has been zoomed to
   let written = []; // names
-  const map = makeCanvas({ half, mostZoom: 200, unitLength: payload.map.scale, own: { draw: drawNow, click, arrow, told, showChosen, fitted } });
+  const own = { draw: drawNow, click, arrow, told, chosen: () => targets().at(targets().now), showChosen, fitted };
+  const map = makeCanvas({ half, closest: closestOf(places), unitLength: payload.map.scale, own });
   const placeOf = (i) => map.toScreen(places[2 * i], places[2 * i + 1]);
   const spotOf = (k) => map.toScreen(spots[2 * k], spots[2 * k + 1]);
 
@@ -77,8 +78,10 @@ function makeMap(state, choose) {
   }
 
   function drawReach([x, y]) {
-    if (payload.eta === null || !payload.map.is_round) return;
-    map.disc(x, y, (payload.eta / payload.map.scale) * map.scale());
+    const radius = payload.eta === null || !payload.map.is_round ? 0 : (payload.eta / payload.map.scale) * map.scale();
+    showSign("near", map.isCircleInSight([x, y], radius));
+    if (!radius) return;
+    map.disc(x, y, radius);
     map.strokeReach();
   }
 
@@ -173,9 +176,24 @@ function makeMap(state, choose) {
     const k = outputOfRow.get(found);
     if (k === undefined) return [payload.ids[found], arrays.losses ? `expected loss ${inLength(arrays.losses[found], payload.loss.unit)}` : ""];
     const entry = reportsOf(state.record).find(([which]) => which === k);
-    return [payload.ids[found], `${payload.ids[state.record]} reports it in ${percent(entry ? entry[1] : 0)}`];
+    return [payload.ids[found], `${quoted(payload.ids[state.record])} reports it in ${inWords(entry ? entry[1] : 0)}`];
   }
 
   map.open();
   return { draw: map.draw, paint: map.paint, show, showChosen, placeOf, spotOf, names: () => written };
+}
+
+/** How far apart the two closest places are (x and y one after the other), of those that are not the same. */
+function closestOf(places) {
+  const order = Array.from({ length: places.length / 2 }, (_, i) => i).sort((a, b) => places[2 * a] - places[2 * b]);
+  let least = 1;
+  order.forEach((a, rank) => {
+    for (let next = rank + 1; next < order.length; next++) {
+      const [dx, dy] = [places[2 * order[next]] - places[2 * a], places[2 * order[next] + 1] - places[2 * a + 1]];
+      if (dx >= least) break;
+      const away = Math.hypot(dx, dy);
+      if (away > 1e-6) least = Math.min(least, away);
+    }
+  });
+  return least;
 }

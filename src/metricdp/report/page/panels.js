@@ -1,6 +1,6 @@
 // Everything beside and below the map: the chosen record and report, both certificates, the comparison, the bounds.
 
-const MOST_BARS = 8;
+const MOST_BARS = 7;
 const NEARLY_OPTIMAL = 0.05; // a larger gap is stated without a seal
 
 function bars(list, entries, label, choose) {
@@ -48,12 +48,10 @@ function showRecord(state, choose) {
 
 function recordSentence(i, entries) {
   if (!entries.length) return "It has no report of its own that is large enough to be on this page: most reports come from what all records share, which is left out.";
-  const [[first, p]] = entries;
-  const usual = entries.filter(([, q]) => q >= 0.01).length;
   const isDistance = payload.loss && (!payload.loss.is_own || payload.loss.name.startsWith("distance"));
-  const off = isDistance ? `, on average ${inLength(arrays.losses[i], payload.loss.unit)} from the truth` : "";
-  const among = usual > 1 ? `one of ${many(usual, payload.kind === "places" ? "place" : "output")}` : "nearly always the same";
-  return `Somebody here reports ${among}${off}; most often ${payload.outputs[first]} (${percent(p)}).`;
+  const off = isDistance ? ` The report is on average ${inLength(arrays.losses[i], payload.loss.unit)} from the truth.` : "";
+  const who = payload.kind === "places" ? "Somebody here" : `Somebody with this ${noun}`;
+  return `${who} reports ${usualReports(entries, payload.kind === "places" ? "place" : "output")}.${off}`;
 }
 
 function showReport(state, choose) {
@@ -67,7 +65,7 @@ function showReport(state, choose) {
     const after = own ? own[1] : 0;
     figures.push(figure("Could be any of", number(candidates(posterior), 3), "equally likely records"));
     figures.push(figure("Adversary's best guess", `${payload.ids[posterior[0][0]]}`, `right with ${percent(posterior[0][1])}`));
-    figures.push(figure("Suspicion of the true record", `${percent(before)} → ${percent(after)}`,
+    figures.push(figure("Suspicion of the true record", `${percent(before)} → ${shown(after)}`,
       changeInWords(before, after)));
     byId("report-words").replaceChildren(...neighbourSentence(state.record, k).map((text, line) => element(line ? "small" : "span", { text: unbroken(text) })));
   } else {
@@ -103,7 +101,7 @@ function showPrivacy() {
     element("p", { class: "small", text: `In general: no report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${payload.epsilons ? `the smaller of their own, ${budgetInWords()}` : number(payload.epsilon, 6)}${per}.` }),
     points(
       `Checked with whole numbers for ${many(proof.pairs, "neighbour pair")}, ${many(proof.outputs, "output")}, both ways: ${count(proof.comparisons)} comparisons, none failed.`,
-      `The smallest ε that holds is ${number(proof.tightest_epsilon, 9)}${proof.worst ? `, reached between ${proof.worst[0]} and ${proof.worst[1]}` : ""}.`,
+      `The smallest ε that holds is ${number(proof.tightest_epsilon, 9)}${proof.worst ? `, reached between ${quoted(proof.worst[0])} and ${quoted(proof.worst[1])}` : ""}.`,
       scope,
       `An adversary who knows the prior guesses the true record with ${percent(payload.adversary.before)} before and ${percent(payload.adversary.after)} after a report.`,
     ),
@@ -115,22 +113,27 @@ let sayPromise = () => {}; // again, for another record: epsilons may be the rec
 
 /** The promise in a sentence, at a distance that can be changed. */
 function promise() {
-  const isMetres = payload.unit === "km" && usualDistance() < 1;
-  const field = element("input", { type: "number", id: "distance", min: "0", step: "any", value: number(usualDistance() * (isMetres ? 1000 : 1), 4).replace(/,/g, "") });
+  const field = element("input", { type: "number", id: "distance", min: "0", step: "any", value: Number((usualDistance() * (isInMetres ? 1000 : 1)).toPrecision(12)) });
   const words = element("p", { class: "lead", id: "promise", "aria-live": "polite" });
   const formula = element("p", { class: "small formula" });
   const say = () => {
-    const distance = Number(field.value) / (isMetres ? 1000 : 1);
-    if (field.value === "" || !(distance >= 0) || !Number.isFinite(distance)) return;
-    const said = promiseAt(distance, state.record);
+    const away = field.isConnected ? askedDistance() : usualDistance();
+    field.setAttribute("aria-invalid", String(Number.isNaN(away)));
+    formula.hidden = false;
+    if (Number.isNaN(away)) {
+      words.textContent = "Write a distance of 0 or more to see what is promised there.";
+      formula.hidden = true;
+      return;
+    }
+    const said = promiseAt(away, state.record);
     words.textContent = unbroken(said.words);
     formula.replaceChildren(element("code", { text: said.formula }), ` ${said.note}`);
   };
   field.addEventListener("input", say);
   sayPromise = say;
   say();
-  const asked = element("p", { class: "ask" }, element("label", { for: "distance", text: "Two people at a distance of" }), field,
-    isMetres ? "metres" : payload.unit || "units");
+  const asked = element("p", { class: "ask" }, element("label", { for: "distance", text: `Two ${payload.kind === "places" ? "people" : payload.region ? "points" : `${noun}s`} at a distance of` }), field,
+    isInMetres ? "metres" : payload.unit);
   return [words, asked, formula];
 }
 
@@ -140,22 +143,35 @@ function exactWords() {
   return box;
 }
 
+/** Whether the loss that the page computes is the one that the file states: a stand-in that is the very same is the file's own. */
+function isStated() {
+  const stated = payload.certificate.optimality;
+  return Boolean(payload.loss && stated) && Math.abs(payload.loss.expected - stated.loss) <= 1e-6 * Math.abs(stated.loss);
+}
+
+/** The unit of the loss that the mechanism was made for, if it has one and the page knows it. */
+const lossUnit = () => (payload.loss && (payload.loss.is_own || isStated()) ? payload.loss.unit : "");
+
 function showOptimality() {
   const proof = payload.certificate.optimality;
   const box = byId("optimality");
+  if (payload.certificate.is_private === false) {
+    box.replaceChildren(heading("optimality-title", "i", "plain", "No price, as nothing is protected"),
+      element("p", { text: "No record is kept apart from any other, so everybody may report what costs them least. That no mechanism could lose less says nothing here." }));
+    return;
+  }
   if (!proof) {
     box.replaceChildren(heading("optimality-title", "i", "plain", "No proof of optimality"),
       element("p", { class: "lead", text: "This mechanism comes without a lower bound: a better one with the same privacy may exist." }));
     return;
   }
-  const unit = payload.loss && payload.loss.is_own ? payload.loss.unit : "";
+  const unit = lossUnit(), isSame = isStated();
   const isFile = payload.certificate.is_from_file;
   const notes = [`Its expected loss is ${inLength(proof.loss, unit, 6)}; every mechanism with this privacy loses at least ${inLength(proof.lower_bound, unit, 6)}.`];
   if (isFile) notes.push("The lower bound is the file's claim, made by the solver that wrote it: loading the file proves the privacy again, not the bound.");
   if (isFile && payload.loss && payload.loss.is_own) {
     // a file's losses and its stated figure are two claims: say whether they fit
-    const fits = Math.abs(payload.loss.expected - proof.loss) <= 1e-6 * Math.abs(proof.loss);
-    notes.push(fits
+    notes.push(isSame
       ? "The expected loss was computed again from the table for this page and agrees."
       : `Computed again from the table for this page, the expected loss is ${inLength(payload.loss.expected, unit, 6)}: this is NOT what the file states.`);
   }
@@ -189,7 +205,7 @@ function showComparison() {
     list.append(element("li", { class: `${row.isOurs ? "ours" : ""} ${row.certified ? "" : "uncertified"}` },
       element("div", { class: "head" }, element("b", { class: "id", text: row.name }), element("span", { text: inLength(row.loss, loss.unit, 4) + more })),
       element("div", { class: "track", "aria-hidden": "true" }, fill),
-      element("p", { class: "mark-text", text: row.certified ? "certified at the same ε" : "does not satisfy this ε" })));
+      ...(payload.certificate.is_private === false ? [] : [element("p", { class: "mark-text", text: row.certified ? "certified at the same ε" : "does not satisfy this ε" })])));
   }
   const what = loss.words || (loss.is_own
     ? `Expected loss (${loss.name}) of mechanisms with the same records, outputs and ε.`
@@ -202,7 +218,7 @@ function showLeftOut() {
   const { entries, of, left_out: missing, background } = payload.shown;
   if (missing < 5e-5 && !(background >= 5e-5)) return;
   const shared = !(background >= 5e-5) ? "" : `, and ${percent(background)} of all reports come from a background that all records share`;
-  byId("left-out").textContent = `This page holds ${count(entries)} of ${count(of)} stored probabilities${shared}. What it leaves out is ${percent(missing)} of all reports; the figures above count all.`;
+  byId("left-out").textContent = `This page holds ${count(entries)} of ${count(of)} stored probabilities${shared}. What it leaves out is ${inWords(missing)} of all reports; the figures above count all.`;
   byId("left-out").hidden = false;
 }
 
@@ -233,6 +249,9 @@ function showFile() {
   box.hidden = false;
 }
 
+/** Whether the bounds are those of all records together. */
+const isWhole = (series) => series.name === "all records" || payload.certificate.components === 1;
+
 function ticks(low, high, wanted) {
   const raw = (high - low) / wanted || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -244,7 +263,7 @@ function ticks(low, high, wanted) {
 
 function drawBounds(holder, series) {
   const width = Math.max(280, holder.clientWidth || 560), height = 250;
-  const [left, right, top, bottom] = [62, 14, 24, 40];
+  const [left, right, top, bottom] = [62, 14, 8, 40];
   const known = [...series.lower, ...series.upper].filter((v) => v !== null);
   let [low, high] = [Math.min(...known), Math.max(...known)];
   const pad = (high - low) * 0.08 || Math.abs(high) * 0.01 || 1;
@@ -253,13 +272,12 @@ function drawBounds(holder, series) {
   const x = (t) => left + ((t - begin) / (end - begin || 1)) * (width - left - right);
   const y = (v) => top + (1 - (v - low) / (high - low)) * (height - top - bottom);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img",
-    "aria-label": `Lower and upper bound of ${series.name} over time; the table below has the numbers` });
+    "aria-label": `Lower and upper bound of ${isWhole(series) ? "all records" : series.name} over time; the table below has the numbers` });
   for (const v of ticks(low, high, 4)) {
     chart.append(svg("line", { class: "axis", x1: left, x2: width - right, y1: y(v), y2: y(v) }));
     chart.append(svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" }, number(v, 4)));
   }
   for (const t of ticks(begin, end, width < 420 ? 3 : 5)) chart.append(svg("text", { x: x(t), y: height - 22, "text-anchor": "middle" }, number(t, 3)));
-  chart.append(svg("text", { x: left, y: 11 }, series.name === "all records" ? "expected loss" : `expected loss, part of ${series.name}`));
   chart.append(svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "seconds"));
   const line = (values) => {
     let path = "", last = null;
@@ -272,12 +290,12 @@ function drawBounds(holder, series) {
   };
   for (const [name, values] of [["lower", series.lower], ["upper", series.upper]]) {
     chart.append(svg("path", { class: name, d: line(values) }));
-    const at = values.findIndex((v) => v !== null);
-    if (at < 0) continue;
-    const above = name === "upper";
-    chart.append(svg("text", { class: `label-${name}`, x: x(series.seconds[at]) + 6, y: y(values[at]) + (above ? 16 : -8) }, `${name} bound`));
   }
-  holder.replaceChildren(chart);
+  const unit = lossUnit() ? ` in ${lossUnit()}` : "";
+  const what = isWhole(series) ? `Expected loss${unit}` : `Share of ${series.name} in the expected loss${unit}`;
+  const key = element("p", { class: "key" }, element("span", { text: what }),
+    ...["upper", "lower"].filter((name) => series[name].some((v) => v !== null)).map((name) => element("span", { class: `label-${name}`, text: `${name} bound` })));
+  holder.replaceChildren(key, chart);
 }
 
 function boundsTable(series) {
@@ -293,10 +311,9 @@ function showConvergence() {
   if (!found) return;
   const box = byId("convergence");
   box.hidden = false;
-  box.parentElement.classList.add("has-trace");
   const title = heading("convergence-title", "↘", "plain", "How the bounds closed in");
   const end = found.certified
-    ? element("p", { class: "small", text: `The whole run ended with lower bound ${number(found.certified[0], 6)} and certified loss ${number(found.certified[1], 6)}.` })
+    ? element("p", { class: "small", text: `The whole run ended with lower bound ${inUnit(found.certified[0], lossUnit(), 6)} and certified loss ${inUnit(found.certified[1], lossUnit(), 6)}.` })
     : "";
   const long = found.series.filter((one) => one.seconds.length > 1);
   if (!long.length) {
@@ -330,8 +347,9 @@ function showFacts() {
     [`ε ${budgetInWords(4)}`, payload.unit ? ` per ${payload.unit}` : ""],
     [payload.eta === null ? "all" : inLength(payload.eta), payload.eta === null ? " are neighbours" : " neighbour distance"],
   ].map(([strong, rest]) => element("li", {}, element("b", { text: strong }), rest));
-  items.push(proof.is_private ? element("li", { class: "good", text: "✓ private, proved" }) : element("li", { class: "bad", text: "nothing protected" }));
-  if (proof.optimality) items.push(proof.optimality.gap <= NEARLY_OPTIMAL
+  if (proof.is_private) items.push(element("li", { class: "good", text: "✓ private, proved" }));
+  else items.unshift(element("li", { class: "bad", text: "nothing is protected" }));
+  if (proof.is_private && proof.optimality) items.push(proof.optimality.gap <= NEARLY_OPTIMAL
     ? element("li", { class: "good", text: `✓ within ${gapPercent(proof.optimality.gap)} of optimal` })
     : element("li", { text: `within ${gapPercent(proof.optimality.gap)} of optimal` }));
   byId("facts").replaceChildren(...items);

@@ -10,7 +10,9 @@ function makeRegionMap(state, choose) {
     for (let k = 0; k < nOutputs; k++) most = Math.max(most, Math.abs(toMap(spotOfOutput(k))[axis]));
     return Math.max(most, 1e-3);
   });
-  const map = makeCanvas({ half, mostZoom: 400, unitLength: frameScale, own: { draw: drawNow, click, arrow, told, showChosen } });
+  const cell = Math.min(Math.abs(corners[1][0] - corners[0][0]) / cells[arePlaces ? 1 : 0], Math.abs(corners[1][1] - corners[0][1]) / cells[arePlaces ? 0 : 1]);
+  const own = { draw: drawNow, click, arrow, told, chosen: () => placeOf(state.point), showChosen };
+  const map = makeCanvas({ half, closest: cell, unitLength: frameScale, own });
   const placeOf = (point) => map.toScreen(...toMap(point));
   const pointAt = (x, y) => toPoint(map.fromScreen(x, y));
   const spotOf = (k) => placeOf(spotOfOutput(k));
@@ -49,6 +51,7 @@ function makeRegionMap(state, choose) {
     pen.beginPath();
     for (let k = 0; k < nOutputs; k++) {
       const [x, y] = spotOf(k);
+      map.covered.dots.push([x, y, radius]);
       pen.moveTo(x + radius, y);
       pen.arc(x, y, radius, 0, 2 * Math.PI);
     }
@@ -59,16 +62,18 @@ function makeRegionMap(state, choose) {
   function drawReach(point) {
     const { pen } = map;
     const around = circle(point, state.distance, 90);
-    if (around.length < 2) return;
     const places = around.map(placeOf);
+    showSign("near", places.length > 1 && places.some(map.isInSight));
+    if (places.length < 2) return;
     pen.beginPath();
     const gap = (2 * Math.PI * Math.hypot(places[0][0] - placeOf(point)[0], places[0][1] - placeOf(point)[1])) / 45;
-    places.forEach(([x, y], i) => {
-      const before = places[(i || places.length) - 1];
-      if (Math.hypot(x - before[0], y - before[1]) > gap) return;
-      pen.moveTo(...before);
-      pen.lineTo(x, y);
-    });
+    // one line as far as it goes, so that its dashes are even
+    let before = [Infinity, Infinity];
+    for (const [x, y] of [...places, places[0]]) {
+      if (Math.hypot(x - before[0], y - before[1]) > gap) pen.moveTo(x, y);
+      else pen.lineTo(x, y);
+      before = [x, y];
+    }
     map.strokeReach();
   }
 
@@ -116,7 +121,7 @@ function makeRegionMap(state, choose) {
     const found = map.nearest(x, y, 14, nOutputs, spotOf);
     if (found < 0) return null;
     const entry = state.entries.find(([k]) => k === found);
-    return [payload.outputs[found], `reported from the point in ${percent(entry ? entry[1] : 0)}`];
+    return [payload.outputs[found], `reported from the point in ${inWords(entry ? entry[1] : 0)}`];
   }
 
   map.open();

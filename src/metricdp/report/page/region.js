@@ -29,10 +29,9 @@ function update() {
     let seen = 0;
     return (byDistance.find(([, p]) => (seen += p) >= share) || byDistance[byDistance.length - 1])[0];
   };
-  const usual = state.entries.filter(([, p]) => p >= 0.01).length;
-  const [first, p] = state.entries[0];
+  const usual = state.entries.filter(([, p]) => p >= OFTEN).length;
   byId("record-words").replaceChildren(
-    `Somebody exactly here reports ${usual > 1 ? `one of ${many(usual, "place")} or more` : "many places, none of them often"}, on average ${unbroken(inLength(mean))} away; most often ${payload.outputs[first]} (${percent(p)}).`,
+    unbroken(`Somebody exactly here reports ${usualReports(state.entries, arePlaces ? "place" : "output")}. The report is on average ${inLength(mean)} away.`),
     element("small", { id: "around", class: "around" }));
   byId("record-figures").replaceChildren(
     figure("Average distance to the report", inLength(mean)),
@@ -55,12 +54,12 @@ function showAround() {
   const allowed = Math.exp(payload.epsilon * state.distance);
   byId("around").textContent = !others.length
     ? `No point of the region is ${inLength(state.distance)} from here.`
-    : unbroken(`Of ${count(others.length)} points ${inLength(state.distance)} from here, none changes how often a report comes by more than a factor ${number(factor, 3)}; proved is at most ${number(allowed, 3)}.`);
+    : unbroken(`Of ${count(others.length)} points ${inLength(state.distance)} from here, none changes how often a report comes by more than a factor ${number(factor, 3)}; ${allowed < MOST_SAID ? `proved is at most ${number(allowed, 3)}` : "what is proved is too weak to matter"}.`);
 }
 
 function legend() {
   const items = [["truth", "chosen point"], ["likely", "report: area is its probability"], ...(state.drawn >= 0 ? [["seen", "report that was drawn"]] : []),
-    ["near", `${unbroken(inLength(state.distance))} around it`], ["box", "the region"], ["cell", "cells of the lattice"], ["other", "other outputs"]];
+    ["box", "the region"], ["cell", "cells of the lattice"], ["other", "other outputs"], ["near", `${unbroken(inLength(state.distance))} around it`]];
   byId("legend").replaceChildren(...items.map(([sign, text]) => element("div", {}, element("i", { class: sign }), text)));
 }
 
@@ -80,8 +79,8 @@ function showPromise() {
     exactWords(),
   );
   byId("distance").addEventListener("input", () => {
-    const asked = Number(byId("distance").value) / (payload.unit === "km" && usualDistance() < 1 ? 1000 : 1);
-    if (!(asked > 0) || !Number.isFinite(asked)) return;
+    const asked = askedDistance();
+    if (!(asked > 0)) return;
     state.distance = asked;
     showAround();
     legend();
@@ -94,7 +93,7 @@ function showRegionFacts() {
   const items = [
     [`${cells[0]} × ${cells[1]}`, " cells"],
     [count(nOutputs), nOutputs === 1 ? " output" : " outputs"],
-    [`ε ${number(payload.epsilon, 6)}`, payload.unit ? ` per ${payload.unit}` : ""],
+    [`ε ${number(payload.epsilon, 4)}`, payload.unit ? ` per ${payload.unit}` : ""],
   ].map(([strong, rest]) => element("li", {}, element("b", { text: strong }), rest));
   items.push(element("li", { class: "good", text: "✓ all points private, proved" }));
   if (proof.optimality) items.push(element("li", proof.optimality.gap <= NEARLY_OPTIMAL
@@ -122,7 +121,7 @@ function showDrawn() {
   if (said.hidden) return;
   const entry = state.entries.find(([k]) => k === state.drawn);
   said.replaceChildren(
-    "Drawn: ", element("b", { class: "id", text: payload.outputs[state.drawn] }), `, which comes with ${percent(entry ? entry[1] : 0)}.`,
+    "Drawn: ", element("b", { class: "id", text: payload.outputs[state.drawn] }), `, which comes with ${inWords(entry ? entry[1] : 0)}.`,
     element("small", { text: state.times === 1
       ? "By the exact table, with this device's randomness; nothing was sent."
       : `${count(state.times)} reports drawn here: each one that is sent spends the budget again.` }));

@@ -6,6 +6,12 @@ function announce(text) {
   byId("live").textContent = text;
 }
 
+/** Show a sign of the legend only while the map has it; its place stays, so that the map keeps its size. */
+function showSign(sign, isShown) {
+  const found = document.querySelector(`#legend .${sign}`);
+  if (found) found.parentElement.style.visibility = isShown ? "" : "hidden";
+}
+
 function startTheme() {
   const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
   let wanted = null;
