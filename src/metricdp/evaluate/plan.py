@@ -14,7 +14,7 @@ from metricdp.evaluate.expected_distance import distance_range
 from metricdp.mechanism.promise import Promise
 from metricdp.metric import as_metric
 from metricdp.metric.connecting import joining
-from metricdp.metric.units import as_distance, in_words, rounded_up, unit_of
+from metricdp.metric.units import as_distance, in_words
 from metricdp.problem.memory_model import BYTES_PER_PAIR, GIGABYTE, available_bytes, pairs_within
 from metricdp.problem.problem import CONNECT, Problem, kind_measured_by
 from metricdp.solve.prediction import Prediction, predict
@@ -91,9 +91,7 @@ class Plan:
     def lines(self) -> list[str]:
         """Return the plan in plain words, the promise first."""
         problem, metric, made = self.problem, self.problem.metric.name, self.prediction
-        unit = unit_of(metric) or "unit of distance"
-        total = "" if self.promise.reports == 1 else f"; {self.promise.reports} reports spend {rounded_up(self._total)}"
-        found = [self.promise.sentence, f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}"]
+        found = [self.promise.sentence, self.promise.budget]
         joined = "all records are joined" if self.is_connected else f"{self.n_components:,} groups"
         found.append(f"eta      {in_words(self.eta, metric)}: {joined}, {problem.graph.n_pairs:,} neighbour pairs")
         found += [f"         {line}" for line in self.unprotected]
@@ -120,10 +118,6 @@ class Plan:
         return found
 
     @property
-    def _total(self) -> float:
-        return self.promise.reports * self.epsilon
-
-    @property
     def unprotected(self) -> list[str]:
         """What the promise leaves out, in words; empty if nothing."""
         found = []
@@ -140,15 +134,7 @@ class Plan:
         """Return all figures by name, for programs; distances are in the metric's unit."""
         problem, made = self.problem, self.prediction
         return {
-            "promise": self.promise.sentence,
-            "within": self.promise.within,
-            "factor": self.promise.factor,
-            "reports": self.promise.reports,
-            "period": self.promise.period or None,
-            "unit": unit_of(problem.metric.name) or None,
-            "metric": problem.metric.name,
-            "epsilon": self.epsilon,
-            "epsilon_of_all_reports": self._total,
+            **self.promise.fields(),
             "eta": self.eta,
             "connected": self.is_connected,
             "components": self.n_components,

@@ -9,7 +9,7 @@ from metricdp.data.region import EPSILON_SPACING, Region, region
 from metricdp.evaluate.expected_distance import at_most, least_loss
 from metricdp.evaluate.plan import duration
 from metricdp.mechanism.promise import Promise
-from metricdp.metric.units import in_words, rounded_up, unit_of
+from metricdp.metric.units import in_words
 from metricdp.problem.memory_model import GIGABYTE, available_bytes
 from metricdp.problem.outputs import Outputs
 from metricdp.problem.plane import LARGEST_EXPONENT, MAX_ENTRIES
@@ -86,15 +86,12 @@ class RegionPlan:
     def lines(self) -> list[str]:
         """Return the plan in plain words, the promise first."""
         metric, made = self.region.metric, self.region
-        unit = unit_of(metric) or "unit of distance"
-        n = self.promise.reports
-        total = "" if n == 1 else f"; {n} reports spend {rounded_up(n * self.epsilon)}"
         rows, columns = made.cells
         outputs = "the centres of the cells" if self.are_cells else "given"
         found = [
             self.promise.sentence,
             "It holds for any two points of the region so far apart; at twice the distance the factor is squared.",
-            f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}",
+            self.promise.budget,
             (
                 f"lattice  {rows} x {columns} cells of at most {in_words(self.spacing, metric)} (epsilon x spacing "
                 f"{self.epsilon * self.spacing:.2g}; a finer one loses less and takes longer)"
@@ -138,15 +135,7 @@ class RegionPlan:
     def fields(self) -> dict[str, Any]:
         """Return all figures by name, for programs; distances are in the metric's unit."""
         return {
-            "promise": self.promise.sentence,
-            "within": self.promise.within,
-            "factor": self.promise.factor,
-            "reports": self.promise.reports,
-            "period": self.promise.period or None,
-            "unit": unit_of(self.region.metric) or None,
-            "metric": self.region.metric,
-            "epsilon": self.epsilon,
-            "epsilon_of_all_reports": self.promise.reports * self.epsilon,
+            **self.promise.fields(),
             "cells": self.region.cells,
             "spacing": self.spacing,
             "outputs": self.n_outputs,
