@@ -32,6 +32,7 @@ TYPED = [
     ("metricdp perturb --over r", "metricdp perturb --over refuse "),
     ("metricdp solve road:gothenburg --method fi", "metricdp solve road:gothenburg --method first-order "),
     ("metricdp solve road:gothenburg --method=fi", "metricdp solve road:gothenburg --method=first-order "),
+    ("metricdp solve region:1,2,3,4 --weights tr", "metricdp solve region:1,2,3,4 --weights triangles "),
     ("metricdp audit city.mdp --pipeline builtin:w", "metricdp audit city.mdp --pipeline builtin:words "),
     ("metricdp verify ci", "metricdp verify city.mdp "),
     ("metricdp evaluate city.mdp --loss ci", "metricdp evaluate city.mdp --loss city.mdp "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -11,6 +12,7 @@ from metricdp.data import as_records
 from metricdp.data.region import Region
 from metricdp.errors import InputError
 from metricdp.evaluate.expected_distance import distance_range
+from metricdp.evaluate.lattice import lattice_around
 from metricdp.mechanism.promise import Promise
 from metricdp.metric import as_metric
 from metricdp.metric.connecting import joining
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
 
 PAIR_SHARE = 0.25  # of the available memory that pairs may take: the rest is for solving
 SPREAD_OUTPUTS = 1_000  # that are suggested where not every record can be one
-WHICH = (
-    "take     records if what is secret is one of this list; if people send coordinates, plan a region "
-    "(region:SOUTH,WEST,NORTH,EAST), whose promise is for all points; planar Laplace noise where no lattice fits"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +111,13 @@ class Plan:
             said.append(f"no mechanism below {in_words(self.distance_at_least, metric)}")
         if said:
             found.append(f"distance to the truth  {'; '.join(said)}")
-        if problem.records.kind == "places":
-            found.append(WHICH)
-        return found
+        return found if self.choice is None else [*found, self.choice]
+
+    @cached_property
+    def choice(self) -> str | None:
+        """Which to take, records or a region, and whether a region around these records fits; None without one."""
+        problem = self.problem
+        return lattice_around(problem.records, problem.metric.name, self.epsilon, beyond=self.promise.within)
 
     @property
     def unprotected(self) -> list[str]:
@@ -152,6 +154,7 @@ class Plan:
             "seconds": made.seconds,
             "distance_at_most": self.distance_at_most,
             "distance_at_least": self.distance_at_least,
+            "choice": self.choice,
         }
 
 
