@@ -160,6 +160,7 @@ USES = {
     "solve --method": f"{GRID} --eta 1.5 --method {{}}",
     "solve --partition": f"{GRID} --eta 1.5 --method benders --partition {{}}",
     "solve --preset": f"{GRID} --eta 1.5 --method benders --preset {{}}",
+    "solve --weights": "solve region:41.88,12.46,41.889,12.472 --spacing 0.3 --epsilon 1 --gap 0.9 --weights {}",
     "solve --lp": f"{GRID} --eta 1.5 --method direct --lp {{}}",
     "perturb --far": "perturb grid.mdp --input points.csv --output new.csv --snap-limit 1 --far {}",
     "perturb --outside": "perturb region.mdp --input places.csv --output new.csv --outside {}",
