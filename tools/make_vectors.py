@@ -12,6 +12,7 @@ import json
 import math
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tests.mechanism.damage import damaged, grid_problem, harmless, sparse, split, unpacked
@@ -20,9 +21,12 @@ import metricdp as mdp
 from metricdp.mechanism import container
 from metricdp.mechanism.exact import exp_enclosure
 from metricdp.mechanism.sample import cumulative, draw
-from metricdp.mechanism.sample_sparse import output_of
+from metricdp.mechanism.sample_sparse import draw_sparse, sparse_steps
 from metricdp.mechanism.sparse import SparseTable
 from metricdp.metric.distances import CoordinateMetric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parents[1] / "tests" / "mechanism" / "vectors"
 CREATED = "2026-01-01T00:00:00+00:00"
@@ -80,10 +84,14 @@ def _two(problem: mdp.Problem) -> mdp.Mechanism:
 
 def drawn(mechanism: mdp.Mechanism, row: int, number: int) -> int:
     """Return the output that the library draws for a number below 2^63."""
-    if isinstance(mechanism.table, SparseTable):
-        return output_of(mechanism.table, row, number)
-    steps = cumulative(mechanism.table)
-    return int(draw(steps, np.array([row]), bits=lambda _: np.array([number], dtype=np.uint64))[0])
+    rows, table = np.array([row]), mechanism.table
+
+    def bits(_: int) -> NDArray[np.uint64]:
+        return np.array([number], dtype=np.uint64)
+
+    if isinstance(table, SparseTable):
+        return int(draw_sparse(sparse_steps(table), rows, bits=bits)[0])
+    return int(draw(cumulative(table), rows, bits=bits)[0])
 
 
 def numbers_for(mechanism: mdp.Mechanism, row: int) -> list[int]:

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         Room,
         Status,
         solve_plane,
-        solve_triangles,
     )
     from metricdp.statistics import PopulationEstimate, estimate
 
@@ -114,7 +113,6 @@ ROOM_OF = {
     "memoize": "budget",
     "plan": "evaluate",
     "solve_plane": "solve",
-    "solve_triangles": "solve",
 }
 
 __all__ = [
@@ -172,7 +170,6 @@ __all__ = [
     "report",
     "solve",
     "solve_plane",
-    "solve_triangles",
     "statistics",
 ]
 

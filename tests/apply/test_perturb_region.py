@@ -169,6 +169,11 @@ def test_kept_columns_with_the_truth_are_refused(file, tmp_path):
         (("solve", f"region:{BOX}", "--epsilon", 1, "--memory-limit", 0.01), "lattice"),
         (("solve", "grid:2x2", "--epsilon", 1, "--spacing", 1), "--spacing is for regions"),
         (("solve", "grid:2x2", "--epsilon", 1, "--margin", 1), "--margin is for regions"),
+        (("solve", "grid:2x2", "--epsilon", 1, "--weights", "triangles"), "--weights is for regions"),
+        (
+            ("solve", f"region:{BOX}", "--epsilon", 1, "--weights", "x"),
+            "--weights must be splines or triangles, got 'x'",
+        ),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--margin", -1), "--margin must be positive, got '-1'"),
         (("solve", f"region:{BOX}", "--epsilon", 1, "--prior", "nowhere.csv"), "--prior must be"),
     ],
@@ -188,6 +193,9 @@ def test_wrong_words_are_refused_in_one_line(command, words, text):
         (("--input", "IN", "--output", "OUT", "--snap-limit", 1), "--snap-limit is not for regions"),
         (("--input", "IN", "--output", "OUT", "--person", "who"), "go together"),
         (("-", "--memory", "m.db"), "--memory is not for regions"),
+        (("-", "--fast-snap"), "--fast-snap is not for regions"),
+        (("--input", "IN", "--output", "OUT", "--far", "drop"), "--far is not for regions"),
+        (("--input", "IN", "--output", "OUT", "--snap-distances", "d.csv"), "--snap-distances is not for regions"),
         (("--input", "IN", "--output", "OUT", "--allow-unprotected"), "--allow-unprotected is not for regions"),
         (("--input", "IN", "--output", "OUT", "--outside", "drop"), "choose refuse or border"),
     ],
@@ -198,6 +206,32 @@ def test_wrong_uses_of_a_region_are_refused(file, command, points, tmp_path, wor
     assert code == 2
     assert text in err
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_triangles_from_the_command_line(command, points, tmp_path):
+    """Solved with a gap that says why it is not reached; verified, applied, evaluated; a page there is none."""
+    made, out_file = tmp_path / "triangles.mdp", tmp_path / "out.csv"
+    words = ("solve", f"region:{BOX}", "--spacing", 0.3, "--epsilon", 1, "--weights", "triangles", "-o", made)
+    code, out, err = command(*words)
+    assert code == 1
+    assert "triangles as weights" in out
+    assert "the gap 0.01 to the bound for any mechanism was not reached" in err
+    assert "--weights splines" in err
+    assert err.count("as records:") == 2
+    code, out, _ = command(*words, "--gap", 0.9, "--json")
+    fields = json.loads(out)
+    assert (code, fields["status"], fields["weights"]) == (0, "optimal", "triangles")
+    assert (fields["method"], fields["class_bound"], fields["certified"]) == ("sides of triangles", 0.0, True)
+    assert 0.0 < fields["lower_bound"] < fields["loss"]
+    assert command("verify", made)[0] == 0
+    assert mdp.load(made).region.weights == "triangles"
+    assert command("perturb", made, "--input", points, "--output", out_file)[0] == 0
+    assert len(out_file.read_text().splitlines()) == 51
+    assert command("evaluate", made)[0] == 0
+    code, _, err = command("report", made, "-o", tmp_path / "page.html")
+    assert code == 2
+    assert "draws regions with bspline2 as weights, and this one has triangles" in err
+    assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("name", ["export", "audit"])

@@ -17,12 +17,12 @@ from scipy.stats import chi2
 from tests.clients.conftest import CLIENT
 from tests.mechanism.damage import damaged, harmless, packed, unpacked
 from tests.mechanism.edits import closed, edited_files, honest_files, nudged
+from tests.mechanism.sparse_tables import sparse_of
 from tests.mechanism.test_files import unpack
 from tests.mechanism.test_vectors import FILES, FOLDER
 from tools.make_vectors import drawn, numbers_for
 
 import metricdp as mdp
-from metricdp.mechanism.sparse import SparseTable
 
 MOST_BYTES = 30_000  # of the minified package
 
@@ -71,7 +71,7 @@ def other_files(scratch):
     found = []
     for problem in problems:
         dense = mdp.Mechanism.from_matrix(problem, closed(problem))
-        for made in (dense, mdp.Mechanism.of(problem, SparseTable.from_dense(dense.table))):
+        for made in (dense, mdp.Mechanism.of(problem, sparse_of(dense.table))):
             made.save(scratch / "other.mdp")
             found.append(unpack(scratch / "other.mdp"))
     return found
@@ -262,7 +262,7 @@ def test_a_row_of_zeros_and_one_output(node, tmp_path):
     for number, row in enumerate(([0, 1 << 63, 0], [1, (1 << 63) - 1, 0], [0, 0, 1 << 63], [1 << 63, 0, 0])):
         table = np.array([row] * 3, dtype=np.uint64)
         for sparse in (False, True):
-            made = mdp.Mechanism.of(problem, SparseTable.from_dense(table) if sparse else table)
+            made = mdp.Mechanism.of(problem, sparse_of(table) if sparse else table)
             path = tmp_path / f"{number}{sparse}.mdp"
             made.save(path)
             numbers = [(i, u) for i in range(3) for u in numbers_for(made, i)]

@@ -10,7 +10,7 @@ import pytest
 from tests.mechanism.plane_exact import hat, triangle_at
 
 import metricdp as mdp
-from metricdp.data.weights import KINDS, NUMBER_BITS, STEPS, WEIGHT_BITS
+from metricdp.data.weights import KINDS, NUMBER_BITS, STEPS
 from metricdp.errors import InputError
 
 CELLS = 3, 4
@@ -28,27 +28,26 @@ def at(node, columns):
     return node // columns, node % columns
 
 
+def exactly_at(name, step):
+    """The weights that are not zero at a point, as fractions, from their definitions."""
+    columns = KINDS[name].shape(CELLS)[1]
+    x, y = (Fraction(v, STEPS) for v in step)
+    if name == "triangles":
+        return {i * columns + j: share for (i, j), share in triangle_at(CELLS, x, y).items()}
+    half = Fraction(1, 2)
+    pairs = (at(node, columns) for node in range(np.prod(KINDS[name].shape(CELLS))))
+    found = {i * columns + j: hat(x - (i - half)) * hat(y - (j - half)) for i, j in pairs}
+    return {node: share for node, share in found.items() if share}
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_weights_are_exact_and_sum_to_one(name):
-    kind = KINDS[name]
-    columns = kind.shape(CELLS)[1]
-    rows, shares = kind.at(points(), CELLS)
-    assert np.allclose(shares.sum(axis=1), 1.0)
+def test_weights_are_those_of_their_definition(name):
+    rows, shares = KINDS[name].at(points(), CELLS)
     for step, nodes, weights in zip(points().tolist(), rows, shares, strict=True):
-        exact = kind.exactly_at(tuple(step), CELLS)
-        assert sum(exact.values()) == 1 << WEIGHT_BITS
-        assert min(exact.values()) > 0
+        exact = exactly_at(name, step)
+        assert sum(exact.values()) == 1
         given = {node: weight for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True) if weight}
-        assert given == pytest.approx({node: weight / 2.0**WEIGHT_BITS for node, weight in exact.items()}, rel=1e-14)
-        x, y = (Fraction(v, STEPS) for v in step)
-        if name == "triangles":
-            expected = {i * columns + j: share for (i, j), share in triangle_at(CELLS, x, y).items()}
-        else:
-            half = Fraction(1, 2)
-            pairs = (at(node, columns) for node in range(np.prod(kind.shape(CELLS))))
-            expected = {i * columns + j: hat(x - (i - half)) * hat(y - (j - half)) for i, j in pairs}
-            expected = {node: share for node, share in expected.items() if share}
-        assert {node: Fraction(weight, 1 << WEIGHT_BITS) for node, weight in exact.items()} == expected
+        assert given == pytest.approx({node: float(weight) for node, weight in exact.items()}, rel=1e-14)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -74,8 +73,7 @@ def test_triangles_are_drawn_with_exactly_their_weights():
             first, last = kind.draw(np.stack([step, step]), CELLS, lambda _, given=numbers: given).tolist()
             assert first == last
             seen[first] = seen.get(first, 0) + high - low
-        exact = kind.exactly_at(tuple(step.tolist()), CELLS)
-        assert {node: weight << (WEIGHT_BITS - 32) for node, weight in seen.items()} == exact
+        assert {node: Fraction(n, whole) for node, n in seen.items()} == exactly_at("triangles", step.tolist())
 
 
 def test_splines_are_drawn_with_their_weights():
@@ -83,10 +81,10 @@ def test_splines_are_drawn_with_their_weights():
     step = points()[-5]
     n = 100_000
     drawn = kind.draw(np.tile(step, (n, 1)), CELLS, lambda m: rng.integers(0, 1 << 63, m, dtype=np.uint64))
-    exact = kind.exactly_at(tuple(step.tolist()), CELLS)
+    exact = exactly_at("bspline2", step.tolist())
     assert set(drawn.tolist()) <= set(exact)
     for node, weight in exact.items():
-        share = weight / 2.0**WEIGHT_BITS
+        share = float(weight)
         assert abs((drawn == node).mean() - share) < 5 * np.sqrt(share / n) + 1e-9
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import metricdp as mdp
 from metricdp.cli import main
-from metricdp.evaluate.plan_region import usual_spacing, with_spacing
+from metricdp.evaluate import lattice
+from metricdp.evaluate.lattice import lattice_around, usual_spacing, with_spacing
 
 BOX = 41.887, 12.475, 41.896, 12.487
 
@@ -110,10 +111,55 @@ def test_the_command_takes_outputs_and_refuses_what_is_for_records(monkeypatch, 
 
 
 def test_places_are_told_of_regions(monkeypatch, capsys):
-    told = said(monkeypatch, capsys, "plan road:gothenburg --records 50 --within 200m --factor 4").out
-    assert "plan a region" in told
-    told = said(monkeypatch, capsys, "plan grid:5x5 --within 1 --factor 4").out
-    assert "plan a region" not in told
+    told = said(monkeypatch, capsys, "plan road:gothenburg --records 50 --within 200m --factor 2").out
+    advice = next(line for line in told.splitlines() if line.startswith("take "))
+    assert "a lattice around these records fits" in advice
+    # the command that it names plans the same lattice
+    source = advice.rpartition(": plan ")[2]
+    found = json.loads(said(monkeypatch, capsys, f"plan {source} --within 200m --factor 2 --json").out)
+    rows, columns = found["cells"]
+    assert f"{rows} x {columns} cells" in advice
+    assert found["feasible"]
+
+
+PLACES = mdp.data.road("gothenburg", n=30, seed=0)
+
+
+def test_advice_is_for_the_records_themselves():
+    def told(records, metric, epsilon):
+        return lattice_around(records, metric, epsilon, beyond=0.2)
+
+    assert "a lattice around these records fits" in told(PLACES, "haversine", 1.0)
+    too_fine = told(PLACES, "haversine", 50.0)
+    assert "no lattice around these records fits" in too_fine
+    assert "40,000,000 entries" in too_fine
+    assert "planar Laplace" in too_fine
+    square = mdp.data.grid(4, 4)
+    assert "20 x 20 cells of at most 0.17" in told(square, "euclidean", 1.47)
+    assert "region_around" in told(square, "euclidean", 1.47)
+    one = mdp.Records([[57.7, 11.9]])
+    assert "fits" in told(one, "haversine", 4.0)  # a box around one place, as large as the promise
+
+
+def test_what_has_no_lattice_is_told_nothing_of_regions():
+    for records, metric in (
+        (mdp.Records([[0.0], [1.0]], kind="vectors"), "euclidean"),
+        (mdp.Records(np.eye(3), kind="vectors"), "euclidean"),
+        (mdp.data.words(n=20), "euclidean"),
+        (mdp.data.grid(3, 3), "matrix"),
+        (PLACES, "euclidean"),
+    ):
+        assert lattice_around(records, metric, 1.0, beyond=0.1) is None
+    line = mdp.plan(mdp.Records([[0.0], [1.0]], kind="vectors"), within=1.0, factor=2)
+    assert "region" not in str(line)
+    assert line.fields()["choice"] is None
+
+
+def test_no_region_and_no_memory_are_told_apart(monkeypatch):
+    wide = mdp.Records([[10.0, 0.0], [10.0, 60.0]])
+    assert "30 degrees wide" in lattice_around(wide, "haversine", 1.0, beyond=0.1)
+    monkeypatch.setattr(lattice, "available_bytes", lambda: 1e8)
+    assert "more than the memory of this machine" in lattice_around(PLACES, "haversine", 1.0, beyond=0.2)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.5])

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from tests.conftest import small_problem
 from tests.mechanism.independent import is_private
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.apply.frames import perturb_column, perturb_frame
@@ -70,7 +71,7 @@ class Twins:
     def __init__(self, name):
         self.problem = PROBLEMS[name]()
         self.dense = mdp.exponential(self.problem)
-        self.sparse = Mechanism.of(self.problem, SparseTable.from_dense(self.dense.table))
+        self.sparse = Mechanism.of(self.problem, sparse_of(self.dense.table))
 
 
 @pytest.fixture(scope="module", params=PROBLEMS)
@@ -97,7 +98,6 @@ def no_matrix(monkeypatch):
 
     for owner, name in (
         (Mechanism, "probabilities"),
-        (Mechanism, "dense_table"),
         (Problem, "loss"),
         (Problem, "costs"),
     ):
@@ -205,7 +205,7 @@ def test_neighbours_to_audit(places, no_matrix):
 
 def test_the_memory_tells_tables_apart(places, tmp_path, no_matrix):
     table = places.sparse.table
-    again = Mechanism.of(places.problem, SparseTable.from_dense(places.dense.table))
+    again = Mechanism.of(places.problem, sparse_of(places.dense.table))
     assert fingerprint(places.sparse) == fingerprint(again)
     moved = SparseTable(table.indptr, table.columns, table.weights, table.background, table.scale)
     other = Mechanism.of(places.problem, merged(moved, np.zeros(60, dtype=np.int64)))
@@ -304,7 +304,7 @@ def test_nothing_as_large_as_the_table_is_allocated(wide, door, no_matrix):
 
 def test_a_loss_of_zero_stays_zero():
     problem = Problem(mdp.data.grid(3, 3), epsilon=1.0, eta=0.5)  # nobody has a neighbour
-    identity = SparseTable.from_dense(np.diag(np.full(9, 2**63, dtype=np.uint64)))
+    identity = sparse_of(np.diag(np.full(9, 2**63, dtype=np.uint64)))
     assert utility(Mechanism.of(problem, identity), problem).loss == 0.0
 
 
@@ -312,5 +312,5 @@ def test_small_problems_agree_too():
     for dataset in ("road", "grid", "words", "gaussian"):
         problem = small_problem(dataset, seed=5)
         dense = mdp.exponential(problem)
-        sparse = Mechanism.of(problem, SparseTable.from_dense(dense.table))
+        sparse = Mechanism.of(problem, sparse_of(dense.table))
         assert table_loss(sparse.table, problem) == pytest.approx(table_loss(dense.table, problem), rel=1e-7)

@@ -8,13 +8,13 @@ import json
 import numpy as np
 import pytest
 from scipy.sparse import save_npz
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.data.streets import StreetNetwork
 from metricdp.errors import InputError
 from metricdp.evaluate.tracker import trajectory
 from metricdp.evaluate.walks import neighbour_walk, street_walk
-from metricdp.mechanism.sparse import SparseTable
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,7 @@ def test_the_filter_is_bayes_over_all_paths(mechanism):
     for report in reports:
         belief = tracker.update(report)
     np.testing.assert_allclose(belief, expected / expected.sum(), rtol=1e-10)
-    sparse = mdp.Tracker(
-        mechanism.with_table(SparseTable.from_dense(mechanism.dense_table), solver="sparse"), transition=moves
-    )
+    sparse = mdp.Tracker(mechanism.with_table(sparse_of(mechanism.table), solver="sparse"), transition=moves)
     for report in reports:
         again = sparse.update(mechanism.records.ids[report])
     np.testing.assert_allclose(again, belief, rtol=1e-10)

@@ -49,6 +49,24 @@ def plain_of(table: SparseTable) -> Plain:
     return Plain(local, table.background.tolist(), table.scale.tolist())
 
 
+def sparse_of(table, background=None) -> SparseTable:
+    """Return a dense table in sparse form.
+
+    Each row's scale is the largest that ``background`` allows; by default the background is the smallest weight of
+    each output, and every scale is 1.
+    """
+    dense = np.asarray(table, dtype=np.uint64)
+    shared = dense.min(axis=0) if background is None else np.asarray(background, dtype=np.uint64)
+    scale = np.ones(len(dense), dtype=np.uint64)
+    if background is not None and shared.any():
+        is_shared = shared > 0
+        scale = (dense[:, is_shared] // shared[is_shared]).min(axis=1)
+    local = dense - scale[:, None] * shared
+    rows, columns = np.nonzero(local)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(dense))))).astype(np.int64)
+    return SparseTable(indptr, columns.astype(np.int32), local[rows, columns], shared, scale)
+
+
 def filled_up(plain: Plain) -> Plain:
     """Add to output 0 of each row what is missing to 2^63."""
     for local, row in zip(plain.local, plain.rows(), strict=True):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.conftest import small_problem
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.errors import InputError
 from metricdp.mechanism.certify import check_privacy
 from metricdp.mechanism.mechanism import table_loss
-from metricdp.mechanism.sparse import SparseTable
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def solved():
 
 
 def as_sparse(mechanism):
-    return mechanism.with_table(SparseTable.from_dense(mechanism.dense_table), solver="sparse")
+    return mechanism.with_table(sparse_of(mechanism.table), solver="sparse")
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -30,9 +30,9 @@ def test_merging_adds_columns_and_keeps_the_budget(solved, is_sparse):
     names = mechanism.outputs.ids(mechanism.records)
     made = source.merge({names[3]: names[0], 7: names[0], 1: 9})
     stays = [0, 2, 4, 5, 6, 8, 9]
-    expected = mechanism.dense_table[:, stays].copy()
-    expected[:, 0] += mechanism.dense_table[:, 3] + mechanism.dense_table[:, 7]
-    expected[:, 6] += mechanism.dense_table[:, 1]
+    expected = mechanism.table[:, stays].copy()
+    expected[:, 0] += mechanism.table[:, 3] + mechanism.table[:, 7]
+    expected[:, 6] += mechanism.table[:, 1]
     found = made.table.block() if is_sparse else made.table
     np.testing.assert_array_equal(found, expected)
     assert made.is_sparse is is_sparse
@@ -60,9 +60,9 @@ def test_without_takes_the_best_replacement_and_tells_the_loss(loss, is_sparse):
         for b in stays:
             again = np.arange(10)
             again[[2, 5]] = a, b
-            table = np.zeros_like(mechanism.dense_table)
+            table = np.zeros_like(mechanism.table)
             for k, to in enumerate(again):
-                table[:, to] += mechanism.dense_table[:, k]
+                table[:, to] += mechanism.table[:, k]
             losses[a, b] = table_loss(table, problem)
     assert made.loss == pytest.approx(min(losses.values()), rel=1e-8)
     assert made.loss >= source.loss * (1 - 1e-9) or loss == "given"

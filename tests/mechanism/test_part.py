@@ -7,11 +7,11 @@ import json
 
 import numpy as np
 import pytest
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.data.regions import Region
 from metricdp.mechanism.part import part_of
-from metricdp.mechanism.sparse import SparseTable
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def city():
 def whole(request, city):
     if request.param == "sparse":
         problem = mdp.Problem(city, epsilon=0.7, eta=2.0, outputs=np.arange(40))
-        return mdp.Mechanism.of(problem, SparseTable.from_dense(mdp.exponential(problem).table))
+        return mdp.Mechanism.of(problem, sparse_of(mdp.exponential(problem).table))
     outputs = [[57.7, 11.9], [57.6, 12.0], [57.71, 11.98]] if request.param == "points" else 12
     return mdp.exponential(mdp.Problem(city, epsilon=2.0, eta=2.0, outputs=outputs, loss="distance"))
 

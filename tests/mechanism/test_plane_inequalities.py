@@ -20,7 +20,6 @@ from metricdp.mechanism.plane_certify import check_plane
 from metricdp.mechanism.plane_inequalities import check_inequalities, check_region
 from metricdp.problem.outputs import Outputs
 from metricdp.solve.plane.cones import Cones
-from metricdp.solve.plane.triangles import solve_triangles
 
 ROME = mdp.data.region(41.88, 12.46, 41.898, 12.484, spacing=0.4, weights="triangles")
 SIDES = Fraction(1, 3), Fraction(1, 2)
@@ -30,7 +29,7 @@ SIDES = Fraction(1, 3), Fraction(1, 2)
 def tight():
     """A solved mechanism at the least budget it passes with."""
     outputs = np.random.default_rng(0).uniform(ROME.low, ROME.high, (5, 2))
-    made = solve_triangles(mdp.PlaneProblem(ROME, epsilon=1.0, outputs=outputs))
+    made = mdp.solve_plane(mdp.PlaneProblem(ROME, epsilon=1.0, outputs=outputs), bound=False).mechanism
     return PlaneMechanism(made.table, ROME, made.outputs, made.certificate.privacy.tightest_epsilon)
 
 

@@ -110,6 +110,14 @@ def test_no_pair_of_points_is_above_the_promise(solved):
     check_promise(solved, 3_000)
 
 
+def test_the_usual_lattice_with_its_nodes_as_outputs_keeps_the_promise():
+    """At epsilon times the spacing 0.25, the default, where the centres of cells are what is reported."""
+    box = mdp.data.region(*BOXES["Rome"], spacing=0.25)
+    mechanism = mdp.solve_plane(mdp.PlaneProblem(box, epsilon=1.0), max_steps=400, bound=False).mechanism
+    assert np.array_equal(mechanism.outputs.rows, box.inner)
+    check_promise(mechanism, 1_000)
+
+
 @pytest.mark.slow
 def test_no_pair_of_100000_is_above_the_promise(solved):
     check_promise(solved, 100_000)

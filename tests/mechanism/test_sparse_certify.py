@@ -11,14 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mechanism.independent import exp_bounds, is_private
-from tests.mechanism.sparse_tables import TOTAL, Plain, filled_up, is_broken, plain_of, random_plain, tight_pair
+from tests.mechanism.sparse_tables import (
+    TOTAL,
+    Plain,
+    filled_up,
+    is_broken,
+    plain_of,
+    random_plain,
+    sparse_of,
+    tight_pair,
+)
 
 import metricdp as mdp
 from metricdp.mechanism import certify_sparse
 from metricdp.mechanism.certify import check_privacy
 from metricdp.mechanism.certify_sparse import check_sparse_privacy
 from metricdp.mechanism.exact import Worst, exp_enclosure
-from metricdp.mechanism.sparse import SparseTable
 
 PAIR = np.array([[0, 1]], dtype=np.int32)
 seeds = st.integers(0, 2**32 - 1)
@@ -258,10 +266,8 @@ def test_solved_tables_in_sparse_form_are_certified_alike():
     rng = np.random.default_rng(3)
     problem = mdp.Problem(rng.random((25, 2)), epsilon=4.0, eta=0.6, outputs=list(range(25)), metric="euclidean")
     dense = mdp.solve(problem, gap=0.02).mechanism
-    check = mdp.Mechanism.of(problem, SparseTable.from_dense(dense.table)).certificate.privacy
+    check = mdp.Mechanism.of(problem, sparse_of(dense.table)).certificate.privacy
     theirs = dense.certificate.privacy
     assert check.tightest_epsilon == theirs.tightest_epsilon
     assert check.worst == theirs.worst
-    assert is_private(
-        plain_of(SparseTable.from_dense(dense.table)).rows(), problem.graph.pairs, problem.graph.distances, 4.0
-    )
+    assert is_private(plain_of(sparse_of(dense.table)).rows(), problem.graph.pairs, problem.graph.distances, 4.0)

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.mechanism import blocks, expected
@@ -32,7 +33,7 @@ def dense(problem):
 
 @pytest.fixture(scope="module")
 def sparse(problem, dense):
-    return mdp.Mechanism.of(problem, SparseTable.from_dense(dense.table), solver="s")
+    return mdp.Mechanism.of(problem, sparse_of(dense.table), solver="s")
 
 
 def moved(table, row):
@@ -40,7 +41,7 @@ def moved(table, row):
     block = table.block()
     block[row] = 0
     block[row, 0] = TOTAL
-    return SparseTable.from_dense(block)
+    return sparse_of(block)
 
 
 def test_it_is_certified_as_the_dense_one(sparse, dense):
@@ -61,7 +62,7 @@ def test_a_table_that_is_not_private_is_refused(problem, sparse):
     ):
         with pytest.raises(mdp.CertificationError, match="the table is not 3-mDP: records"):
             make(moved(sparse.table, 4))
-        short = SparseTable.from_dense(sparse.table.block() - np.eye(20, dtype=np.uint64))
+        short = sparse_of(sparse.table.block() - np.eye(20, dtype=np.uint64))
         with pytest.raises(mdp.CertificationError, match="row 0 sums to"):
             make(short)
         assert make(sparse.table).is_sparse
@@ -69,7 +70,7 @@ def test_a_table_that_is_not_private_is_refused(problem, sparse):
 
 def test_sizes_and_look_alikes_are_refused(problem, sparse):
     with pytest.raises(mdp.InputError, match=r"must be uint64 of shape \(20, 20\), got uint64 of shape \(19, 20\)"):
-        mdp.Mechanism.of(problem, SparseTable.from_dense(sparse.table.block(slice(0, 19))))
+        mdp.Mechanism.of(problem, sparse_of(sparse.table.block(slice(0, 19))))
 
     class Alike:
         shape, dtype = (20, 20), np.dtype(np.uint64)
@@ -94,7 +95,7 @@ def test_a_table_that_was_tampered_with_is_checked_again(problem, sparse):
 
 
 def test_what_is_cached_in_a_table_is_not_believed(problem, sparse):
-    short = SparseTable.from_dense(sparse.table.block() - np.eye(20, dtype=np.uint64))
+    short = sparse_of(sparse.table.block() - np.eye(20, dtype=np.uint64))
     short.__dict__["stored_totals"] = sparse.table.stored_totals
     with pytest.raises(mdp.CertificationError, match="row 0 sums to"):
         mdp.Mechanism.of(problem, short)
@@ -146,12 +147,6 @@ def test_a_matrix_that_does_not_fit_is_refused(monkeypatch, sparse, dense):
         monkeypatch.setattr(blocks, "available_bytes", lambda needed=needed: needed - 1)
         with pytest.raises(mdp.InputError, match=r"20 records and 20 outputs at once need .*block\(rows\).*row_blocks"):
             _ = mechanism.probabilities
-
-
-def test_what_needs_a_dense_table_says_so(sparse, dense, tmp_path):
-    assert dense.dense_table is dense.table
-    with pytest.raises(mdp.InputError, match="this needs a dense table"):
-        _ = sparse.dense_table
 
 
 def test_reports(sparse):

@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mechanism.sparse_tables import TOTAL, Plain, filled_up, plain_of, random_plain
+from tests.mechanism.sparse_tables import TOTAL, Plain, filled_up, plain_of, random_plain, sparse_of
 
 import metricdp as mdp
 from metricdp.mechanism import sample, sample_sparse
 from metricdp.mechanism.sample import seeded_bits_for_experiments_only
-from metricdp.mechanism.sample_sparse import SparseSteps, draw_sparse, output_of, sparse_steps
-from metricdp.mechanism.sparse import SparseTable
+from metricdp.mechanism.sample_sparse import SparseSteps, draw_sparse, sparse_steps
 
 seeds = st.integers(0, 2**32 - 1)
 EVEN = filled_up(Plain([{k: 1 << 60} for k in range(5)], [1 << 40] * 16, [1 << 18] * 5)).build()
+
+
+def output_of(table, row, u):
+    """The output that the library draws for the whole number ``u``."""
+    return int(draw_sparse(sparse_steps(table), np.array([row]), bits=lambda _: np.array([u], dtype=np.uint64))[0])
 
 
 def plain_output(plain, row, u):
@@ -105,7 +109,7 @@ def test_tables_of_background_alone(K):
 
 
 def test_tables_without_background():
-    table = SparseTable.from_dense([[0, TOTAL, 0], [TOTAL // 2, 0, TOTAL // 2]], background=[0, 0, 0])
+    table = sparse_of([[0, TOTAL, 0], [TOTAL // 2, 0, TOTAL // 2]], background=[0, 0, 0])
     assert [output_of(table, row, u) for row in (0, 1) for u in (0, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1)] == [
         *([1] * 4),
         *(0, 0, 2, 2),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mechanism.sparse_tables import TOTAL, Plain, plain_of, random_plain
+from tests.mechanism.sparse_tables import TOTAL, Plain, plain_of, random_plain, sparse_of
 
 import metricdp as mdp
 from metricdp.mechanism.choice import chosen, count_of
@@ -125,11 +125,11 @@ def test_dense_tables_in_sparse_form(seed):
     plain = random_plain(rng, 4, 6)
     dense = np.array(plain.rows(), dtype=np.uint64)
     for background in (None, plain.background, [0] * 6, [1] + [0] * 5):
-        table = SparseTable.from_dense(dense, background)
+        table = sparse_of(dense, background)
         assert np.array_equal(table.block(), dense)
-    exact = SparseTable.from_dense(np.multiply.outer([3, 5], [1, 2, 0]), [1, 2, 0])
+    exact = sparse_of(np.multiply.outer([3, 5], [1, 2, 0]), [1, 2, 0])
     assert (exact.scale.tolist(), exact.n_stored) == ([3, 5], 0)
-    assert SparseTable.from_dense([[1, 2], [2, 4]]).scale.tolist() == [1, 1]
+    assert sparse_of([[1, 2], [2, 4]]).scale.tolist() == [1, 1]
 
 
 def test_nothing_can_be_changed():

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from tests.conftest import DATASETS, small_problem
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.errors import InputError
 from metricdp.mechanism.exact import TOTAL_BITS
-from metricdp.mechanism.sparse import SparseTable
 from metricdp.solve.lp import LinearProgram
 from metricdp.statistics import ReportCounts
 from metricdp.statistics import groups as groups_module
@@ -111,10 +111,10 @@ def test_bounds_are_those_of_the_whole_linear_program(mechanism, n):
 def test_any_multipliers_give_a_valid_bound(mechanism, seed, is_sparse):
     """In exact arithmetic, for wild multipliers too: the bound is never above the true value of the formula."""
     _, counts = some_counts(mechanism, 3000, seed)
-    table = SparseTable.from_dense(mechanism.dense_table) if is_sparse else mechanism.table
+    table = sparse_of(mechanism.table) if is_sparse else mechanism.table
     region = Region(Channel(table), output_groups(mechanism), counts, alpha=0.05, likely=np.arange(3))
     generator = np.random.default_rng(seed)
-    exact = [[Fraction(int(w), 1 << TOTAL_BITS) for w in row] for row in mechanism.dense_table]
+    exact = [[Fraction(int(w), 1 << TOTAL_BITS) for w in row] for row in mechanism.table]
     groups = region.groups.toarray().astype(int)
     for size in (0.0, 1.0, 1e3, 1e9):
         y = size * generator.normal(size=len(region.low))

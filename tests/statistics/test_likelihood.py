@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.conftest import small_problem
+from tests.mechanism.sparse_tables import sparse_of
 
 import metricdp as mdp
 from metricdp.errors import InputError
-from metricdp.mechanism.sparse import SparseTable
 from metricdp.statistics import ReportCounts
 from metricdp.statistics.channel import Channel
 from metricdp.statistics.likelihood import fit
@@ -86,8 +86,8 @@ def _counted(mechanism, counts):
 
 @pytest.mark.parametrize("some", [None, np.array([1, 4, 5, 11])])
 def test_sparse_products_are_those_of_the_dense_table(mechanism, some):
-    table = mechanism.dense_table
-    sparse = SparseTable.from_dense(table)
+    table = mechanism.table
+    sparse = sparse_of(table)
     assert sparse.background.any()
     dense, other = Channel(table, some), Channel(sparse, some)
     shares = np.random.default_rng(2).dirichlet(np.ones(24))
@@ -101,7 +101,7 @@ def test_sparse_products_are_those_of_the_dense_table(mechanism, some):
 
 
 def test_a_sparse_mechanism_gives_the_same_statistics(mechanism):
-    other = mechanism.with_table(SparseTable.from_dense(mechanism.dense_table), solver="sparse")
+    other = mechanism.with_table(sparse_of(mechanism.table), solver="sparse")
     reports = mechanism.perturb(list(mechanism.records.ids) * 50)
     dense, sparse = mdp.estimate(mechanism, reports), mdp.estimate(other, reports)
     np.testing.assert_allclose(dense.distribution, sparse.distribution, atol=1e-9)

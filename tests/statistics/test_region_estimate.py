@@ -67,9 +67,20 @@ def test_the_estimate_is_a_prior_over_the_cells(mechanism, people):
     assert again.places.n == prior.n
 
 
+def test_the_share_of_a_node_is_within_its_limits_and_so_is_the_truth(mechanism, people):
+    truth, ids = smoothed(mechanism, people), mechanism.records.ids
+    found = mdp.estimate(mechanism, names_of(mechanism, mechanism.perturb(people)))
+    largest = int(truth.argmax())
+    for node in (largest, ids.index("r1c1"), ids.index("r8c8")):
+        share, interval = found.share(ids[node]), found.interval(ids[node])
+        assert 0.0 <= interval.low <= share <= interval.high <= 1.0, ids[node]
+        assert interval.low <= truth[node] <= interval.high, ids[node]
+    assert found.share(ids[largest]) == pytest.approx(truth[largest], abs=0.06)
+    assert found.interval(ids[largest]).low > 0.0
+
+
 def test_a_node_that_is_none_is_refused(mechanism):
     found = mdp.estimate(mechanism, names_of(mechanism, [0, 1, 2]))
-    assert found.share("r1c1") >= 0.0
     with pytest.raises(InputError, match="is not a node"):
         found.share("r99c99")
 

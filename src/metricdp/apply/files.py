@@ -117,26 +117,19 @@ def perturb_file(
         raise InputError("far and snap_distances go with snap_limit: give the farthest distance at which to snap")
     check_columns(mechanism, target, keep)
 
-    def write(persons: Persons | None, *, is_rehearsal: bool = False) -> FileSummary:
-        return _write(
-            mechanism,
-            source,
-            target,
-            snap_limit=snap_limit,
-            far=far,
-            keep=keep,
-            snap_distances=snap_distances,
-            allow_unprotected=allow_unprotected,
-            fast_snap=fast_snap,
-            persons=persons,
-            is_rehearsal=is_rehearsal,
-            progress=progress,
-        )
-
-    if ledger is None and person is None:
-        return write(None)
-    if ledger is None or person is None:
-        raise InputError("a ledger and the column of the persons to charge go together: give both")
+    write = partial(
+        _write,
+        mechanism,
+        source,
+        target,
+        snap_limit=snap_limit,
+        far=far,
+        keep=keep,
+        snap_distances=snap_distances,
+        allow_unprotected=allow_unprotected,
+        fast_snap=fast_snap,
+        progress=progress,
+    )
     return charged(mechanism, source, ledger, person, write)
 
 
@@ -144,6 +137,7 @@ def _write(
     mechanism: Mechanism,
     source: str | Path,
     target: str | Path,
+    persons: Persons | None,
     *,
     snap_limit: float | None,
     far: str,
@@ -151,9 +145,8 @@ def _write(
     snap_distances: str | Path | None,
     allow_unprotected: bool,
     fast_snap: bool,
-    persons: Persons | None,
-    is_rehearsal: bool,
     progress: Progress | None,
+    is_rehearsal: bool = False,
 ) -> FileSummary:
     """Write the reports; a rehearsal does everything else, so that a refusal comes before anyone is charged."""
     is_features = is_geojson(source)

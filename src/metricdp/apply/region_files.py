@@ -65,22 +65,7 @@ def perturb_region_file(
     like: Any = mechanism
     check_columns(like, target, keep)
 
-    def write(persons: Persons | None, *, is_rehearsal: bool = False) -> FileSummary:
-        return _write(
-            mechanism,
-            source,
-            target,
-            outside=outside,
-            keep=keep,
-            persons=persons,
-            is_rehearsal=is_rehearsal,
-            progress=progress,
-        )
-
-    if ledger is None and person is None:
-        return write(None)
-    if ledger is None or person is None:
-        raise InputError("a ledger and the column of the persons to charge go together: give both")
+    write = partial(_write, mechanism, source, target, outside=outside, keep=keep, progress=progress)
     return charged(like, source, ledger, person, write)
 
 
@@ -88,12 +73,12 @@ def _write(
     mechanism: PlaneMechanism,
     source: str | Path,
     target: str | Path,
+    persons: Persons | None,
     *,
     outside: str,
     keep: Sequence[str],
-    persons: Persons | None,
-    is_rehearsal: bool,
     progress: Progress | None,
+    is_rehearsal: bool = False,
 ) -> FileSummary:
     """Write the reports; a rehearsal does everything else, so that a refusal comes before anyone is charged."""
     like: Any = mechanism

@@ -92,11 +92,18 @@ def name_of_person(value: Any, where: str, column: str) -> str:
 def charged(
     mechanism: Mechanism,
     source: str | Path,
-    ledger: Ledger,
-    person: str,
+    ledger: Ledger | None,
+    person: str | None,
     write: Callable[..., S],
 ) -> S:
-    """Rehearse, charge everyone in one transaction, and only then write; return what was written."""
+    """Rehearse, charge everyone in one transaction, and only then write; return what was written.
+
+    ``write`` takes the `Persons` of a reading, or None where nobody is charged: without a ledger and a person.
+    """
+    if ledger is None and person is None:
+        return write(None)
+    if ledger is None or person is None:
+        raise InputError("a ledger and the column of the persons to charge go together: give both")
     before = _state_of(source)
     first = Persons(person)
     write(first, is_rehearsal=True)

@@ -160,6 +160,11 @@ def perturb(
     _check_options(words, TEXT_DEFAULTS, way="--text", is_way=text is not None)
     _check_options(rows, ROW_DEFAULTS, way="--input", is_way=has_rows)
     _check_options(streaming, STREAM_DEFAULTS, way="-", is_way=is_stream)
+    is_region = is_plane_file(file)
+    if is_region:  # what is not for regions at all is said before what goes with what
+        unused = {name: value for name, value in rows.items() if name != "keep"}
+        unused |= {"memory": memory, "allow_unprotected": allow_unprotected}
+        refuse_options(unused, {**ROW_DEFAULTS, "memory": None, "allow_unprotected": False})
     if snap_limit is None and (far != ROW_DEFAULTS["far"] or snap_distances is not None or fast_snap):
         raise InputError(
             "--far, --snap-distances and --fast-snap go with --snap-limit: give the farthest distance at which to snap"
@@ -187,10 +192,7 @@ def perturb(
         },
         may_be_streams=True,
     )
-    if is_plane_file(file):
-        unused = {name: value for name, value in rows.items() if name != "keep"}
-        unused |= {"memory": memory, "allow_unprotected": allow_unprotected}
-        refuse_options(unused, {**ROW_DEFAULTS, "memory": None, "allow_unprotected": False})
+    if is_region:
         used = {"outside": outside or "refuse", "keep": rows["keep"], "person": person}
         asked = used | ({"format": format_, "to": to, "over": over} if is_stream else {})
         with show_values() if show_true else nullcontext():

@@ -17,9 +17,11 @@ from metricdp.data import Records, read_places, read_records, region, region_of_
 from metricdp.data.named import file_named
 from metricdp.data.readers.tables import refuse_underscores
 from metricdp.data.region import Region
+from metricdp.data.weights import Splines, Triangles
 from metricdp.data.writing import stream_number, write_whole
 from metricdp.errors import InputError
-from metricdp.evaluate.plan_region import plan_region, usual_spacing, with_spacing
+from metricdp.evaluate.lattice import usual_spacing, with_spacing
+from metricdp.evaluate.plan_region import plan_region
 from metricdp.mechanism.exact import TOTAL_BITS
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.mechanism.plane_files import load_plane
@@ -29,6 +31,7 @@ from metricdp.problem import PlaneProblem
 from metricdp.report.tables import ProgressLine, print_line
 from metricdp.solve import PlaneResult, Status, solve_plane
 
+WEIGHTS = {"splines": Splines.name, "triangles": Triangles.name}
 STANDARD_OUTPUT = 1  # its number among the open streams
 
 
@@ -40,10 +43,11 @@ def refuse_options(given: dict[str, Any], defaults: dict[str, Any]) -> None:
 
 
 def region_of(
-    source: str, *, spacing: float | None, epsilon: float, margin: float | None = None
+    source: str, *, spacing: float | None, epsilon: float, margin: float | None = None, weights: str = Splines.name
 ) -> tuple[Region, Records | None]:
     """Return the region of ``region:SOUTH,WEST,NORTH,EAST`` or ``region:FILE.geojson``, and where in it people are."""
-    text, options = source.partition(":")[2], {"spacing": spacing, "epsilon": epsilon, "margin": margin}
+    text = source.partition(":")[2]
+    options: dict[str, Any] = {"spacing": spacing, "epsilon": epsilon, "margin": margin, "weights": weights}
     if is_geojson(text):
         return region_of_polygon(text, **options)
     try:
@@ -54,7 +58,7 @@ def region_of(
             f"{source!r} is not a region: write region:SOUTH,WEST,NORTH,EAST in degrees, such as "
             "region:41.88,12.46,41.90,12.49, or region:FILE.geojson with polygons"
         ) from None
-    return region(south, west, north, east, spacing=spacing, epsilon=epsilon, margin=margin), None
+    return region(south, west, north, east, **options), None
 
 
 def plan_of_region(
@@ -105,6 +109,7 @@ def solve_region(
     *,
     spacing: float | None,
     margin: float | None,
+    weights: str | None,
     outputs: str | None,
     prior: str | None,
     target: Path | None,
@@ -117,19 +122,25 @@ def solve_region(
 ) -> None:
     """Find a mechanism for ``region:SOUTH,WEST,NORTH,EAST``, certify it, and write it to a file.
 
-    Exits with 1 if the gap to the bound of the lattice was not reached, as for records.
+    Exits with 1 if the gap to the larger bound was not reached, as for records.
     """
-    box, places = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin)
+    if weights not in {None, *WEIGHTS}:
+        raise InputError(f"--weights must be {' or '.join(WEIGHTS)}, got {weights!r}")
+    kind = WEIGHTS["splines" if weights is None else weights]
+    box, places = region_of(source, spacing=spacing, epsilon=epsilon, margin=margin, weights=kind)
     if prior not in (None, "uniform"):
         places = read_places(file_named("--prior", str(prior), "uniform"), box)
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
+    runs = ["Now the bound for any mechanism, from the places as records:"]
+    if kind == Triangles.name:
+        runs.insert(0, "First an ordinary problem, with the corners of the triangles as records:")
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
 
         def told(row: dict[str, Any]) -> None:
-            if row["stage"] == "start" and "records" in row:  # a run of its own, with its own clock
-                print_line(err, "Now the bound for any mechanism, from the places as records:")
+            if row["stage"] == "start" and "records" in row and runs:  # a run of its own, with its own clock
+                print_line(err, runs.pop(0))
             progress(row)
 
         result = solve_plane(problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, listener=told)
@@ -153,11 +164,10 @@ def _answer(result: PlaneResult, target: Path | None, *, gap: float, warnings: l
         if target is not None:
             print_line(out, f"written to {target}")
         if not is_closed:
-            print_line(
-                err,
-                f"the gap {gap:g} to the bound of this lattice was not reached, it is {result.class_gap:.3g}: give "
-                "more time (--time-limit) or accept a larger --gap",
-            )
+            to, remedy = "the bound of this lattice", "give more time (--time-limit) or accept a larger --gap"
+            if not result.class_bound:
+                to, remedy = "the bound for any mechanism", "accept a larger --gap, or take --weights splines"
+            print_line(err, f"the gap {gap:g} to {to} was not reached, it is {result.class_gap:.3g}: {remedy}")
     if target is None:
         print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
     if not is_closed:
@@ -168,7 +178,8 @@ def _solve_fields(result: PlaneResult) -> dict[str, Any]:
     problem, box = result.problem, result.problem.region
     return {
         "status": result.status.value,
-        "method": "conic steps",
+        "method": result.method,
+        "weights": box.weights,
         "cells": box.cells,
         "nodes": problem.n_nodes,
         "outputs": problem.n_outputs,

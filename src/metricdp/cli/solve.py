@@ -28,7 +28,7 @@ from metricdp.cli.problems import (
     outputs_of,
     whole_seed,
 )
-from metricdp.cli.regions import refuse_options, solve_region
+from metricdp.cli.regions import WEIGHTS, refuse_options, solve_region
 from metricdp.data import read_matrix
 from metricdp.data.named import chosen, file_named, named
 from metricdp.data.people import column_names
@@ -127,6 +127,13 @@ def solve_command(
             "tenth of the box by default."
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help=f"For regions: {' | '.join(WEIGHTS)} (simpler, and more loss); splines by default.",
+            autocompletion=one_of(*WEIGHTS),
+        ),
+    ] = None,
     gap: Annotated[
         float, typer.Option(help="Stop when the loss is so near to its lower bound, relative to the loss: 0.01 is 1 %.")
     ] = DEFAULT_GAP,
@@ -203,6 +210,7 @@ def solve_command(
             one_epsilon(epsilon, within, factor, reports, metric="haversine"),
             spacing=length_of(spacing, "--spacing"),
             margin=0.0 if is_zero(margin) else length_of(margin, "--margin"),
+            weights=weights,
             outputs=outputs,
             prior=prior,
             target=output,
@@ -214,7 +222,7 @@ def solve_command(
             as_json=as_json,
         )
         return
-    for name, value in (("spacing", spacing), ("margin", margin)):
+    for name, value in (("spacing", spacing), ("margin", margin), ("weights", weights)):
         if value is not None:
             raise InputError(f"--{name} is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
     options = _method_options(

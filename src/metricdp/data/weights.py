@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 SUB_BITS = 31  # a cell is divided into 2^31 steps each way: the weights of a step are whole numbers of 2^-126
 STEPS = 1 << SUB_BITS
 NUMBER_BITS = 63  # of the whole numbers that draws use
-WEIGHT_BITS = 126  # of the fractions of weights
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,6 @@ class Weights(Protocol):
 
     def at(self, steps: NDArray[np.int64], cells: Shape) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the nodes of each point and their weights in floats, shapes (n, m)."""
-
-    def exactly_at(self, step: tuple[int, int], cells: Shape) -> dict[int, int]:
-        """Return the weight of each node at one point, in whole numbers of 2^-126."""
 
     def draw(self, steps: NDArray[np.int64], cells: Shape, bits: Bits) -> NDArray[np.int64]:
         """Draw a node for each point, with exactly these weights, from whole numbers below 2^63."""
@@ -106,14 +102,6 @@ class Splines:
         columns = self.shape(cells)[1]
         rows = (cell[:, 0, None] + np.arange(3))[:, :, None] * columns + (cell[:, 1, None] + np.arange(3))[:, None]
         return rows.reshape(len(cell), 9), weights.reshape(len(cell), 9)
-
-    def exactly_at(self, step: tuple[int, int], cells: Shape) -> dict[int, int]:
-        """Return the weights that are not zero at one point."""
-        cell, ways = (one[0].tolist() for one in self.places(np.array([step]), cells))
-        columns = self.shape(cells)[1]
-        pairs = ((a, b) for a in range(3) for b in range(3))
-        found = {(cell[0] + a) * columns + cell[1] + b: ways[0][a] * ways[1][b] for a, b in pairs}
-        return {node: weight for node, weight in found.items() if weight}
 
     def draw(self, steps: NDArray[np.int64], cells: Shape, bits: Bits) -> NDArray[np.int64]:
         """Draw the node each way by a number of its own."""
@@ -192,12 +180,6 @@ class Triangles:
         both = np.where(corner[:, 2] == 0, np.minimum(up, along), np.maximum(up + along - (1 << 32), 0))
         weights = np.stack([(1 << 32) - up - along + both, along - both, up - both, both], axis=1)
         return rows, weights / 2.0**32
-
-    def exactly_at(self, step: tuple[int, int], cells: Shape) -> dict[int, int]:
-        """Return the weights that are not zero at one point."""
-        rows, weights = self.at(np.array([step]), cells)  # exact: whole numbers of 2^-32
-        pairs = zip(rows[0].tolist(), weights[0].tolist(), strict=True)
-        return {node: int(weight * 2.0**32) << (WEIGHT_BITS - 32) for node, weight in pairs if weight}
 
     def draw(self, steps: NDArray[np.int64], cells: Shape, bits: Bits) -> NDArray[np.int64]:
         """Draw the corner by one number: low ones go up, and along; where the cell leans left, high ones go along."""

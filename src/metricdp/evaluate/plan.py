@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -11,10 +12,11 @@ from metricdp.data import as_records
 from metricdp.data.region import Region
 from metricdp.errors import InputError
 from metricdp.evaluate.expected_distance import distance_range
+from metricdp.evaluate.lattice import lattice_around
 from metricdp.mechanism.promise import Promise
 from metricdp.metric import as_metric
 from metricdp.metric.connecting import joining
-from metricdp.metric.units import as_distance, in_words, rounded_up, unit_of
+from metricdp.metric.units import as_distance, in_words
 from metricdp.problem.memory_model import BYTES_PER_PAIR, GIGABYTE, available_bytes, pairs_within
 from metricdp.problem.problem import CONNECT, Problem, kind_measured_by
 from metricdp.solve.prediction import Prediction, predict
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
 
 PAIR_SHARE = 0.25  # of the available memory that pairs may take: the rest is for solving
 SPREAD_OUTPUTS = 1_000  # that are suggested where not every record can be one
-WHICH = (
-    "take     records if what is secret is one of this list; if people send coordinates, plan a region "
-    "(region:SOUTH,WEST,NORTH,EAST), whose promise is for all points; planar Laplace noise where no lattice fits"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +89,7 @@ class Plan:
     def lines(self) -> list[str]:
         """Return the plan in plain words, the promise first."""
         problem, metric, made = self.problem, self.problem.metric.name, self.prediction
-        unit = unit_of(metric) or "unit of distance"
-        total = "" if self.promise.reports == 1 else f"; {self.promise.reports} reports spend {rounded_up(self._total)}"
-        found = [self.promise.sentence, f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}"]
+        found = [self.promise.sentence, self.promise.budget]
         joined = "all records are joined" if self.is_connected else f"{self.n_components:,} groups"
         found.append(f"eta      {in_words(self.eta, metric)}: {joined}, {problem.graph.n_pairs:,} neighbour pairs")
         found += [f"         {line}" for line in self.unprotected]
@@ -115,13 +111,13 @@ class Plan:
             said.append(f"no mechanism below {in_words(self.distance_at_least, metric)}")
         if said:
             found.append(f"distance to the truth  {'; '.join(said)}")
-        if problem.records.kind == "places":
-            found.append(WHICH)
-        return found
+        return found if self.choice is None else [*found, self.choice]
 
-    @property
-    def _total(self) -> float:
-        return self.promise.reports * self.epsilon
+    @cached_property
+    def choice(self) -> str | None:
+        """Which to take, records or a region, and whether a region around these records fits; None without one."""
+        problem = self.problem
+        return lattice_around(problem.records, problem.metric.name, self.epsilon, beyond=self.promise.within)
 
     @property
     def unprotected(self) -> list[str]:
@@ -140,15 +136,7 @@ class Plan:
         """Return all figures by name, for programs; distances are in the metric's unit."""
         problem, made = self.problem, self.prediction
         return {
-            "promise": self.promise.sentence,
-            "within": self.promise.within,
-            "factor": self.promise.factor,
-            "reports": self.promise.reports,
-            "period": self.promise.period or None,
-            "unit": unit_of(problem.metric.name) or None,
-            "metric": problem.metric.name,
-            "epsilon": self.epsilon,
-            "epsilon_of_all_reports": self._total,
+            **self.promise.fields(),
             "eta": self.eta,
             "connected": self.is_connected,
             "components": self.n_components,
@@ -166,6 +154,7 @@ class Plan:
             "seconds": made.seconds,
             "distance_at_most": self.distance_at_most,
             "distance_at_least": self.distance_at_least,
+            "choice": self.choice,
         }
 
 

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from metricdp.data.region import EPSILON_SPACING, Region, region
 from metricdp.evaluate.expected_distance import at_most, least_loss
+from metricdp.evaluate.lattice import COARSEST, solve_bytes, with_spacing
 from metricdp.evaluate.plan import duration
 from metricdp.mechanism.promise import Promise
-from metricdp.metric.units import in_words, rounded_up, unit_of
+from metricdp.metric.units import in_words
 from metricdp.problem.memory_model import GIGABYTE, available_bytes
 from metricdp.problem.outputs import Outputs
 from metricdp.problem.plane import LARGEST_EXPONENT, MAX_ENTRIES
 from metricdp.problem.problem import CONNECT, Problem
-from metricdp.solve.plane.memory import REACHES, bytes_needed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from metricdp.problem.plane import PlaneProblem
+    from metricdp.data.region import Region
 
-PROGRAM_BYTES = 0.2 * GIGABYTE  # before a solve; the rest is the solver's own count
+
 # measured with squares of 9 x 9 to 45 x 45 cells: 0.015 to 0.029 microseconds of processor time a step for each entry,
 # 4,500 to 8,800 steps. So time is right within a factor of a few.
 SECONDS_PER_STEP, STEPS = 2e-8, 6_000
 WITH_BOUND = 2.0  # times as long
-COARSEST = 0.5  # epsilon times the spacing that is chosen for a large region; beyond, the lattice costs much
-# up to it the lattice costs less (1 % at 0.25, docs/plane.md) than the simple mechanisms lose whose distance is said
+# epsilon times the spacing up to which the lattice costs less (1 % at 0.25, docs/plane.md) than the simple mechanisms
+# lose whose distance is said
 FINE = 0.3
 MAX_COMPARED = 4_000_000  # cells times outputs, for the distances
 
@@ -90,15 +89,12 @@ class RegionPlan:
     def lines(self) -> list[str]:
         """Return the plan in plain words, the promise first."""
         metric, made = self.region.metric, self.region
-        unit = unit_of(metric) or "unit of distance"
-        n = self.promise.reports
-        total = "" if n == 1 else f"; {n} reports spend {rounded_up(n * self.epsilon)}"
         rows, columns = made.cells
         outputs = "the centres of the cells" if self.are_cells else "given"
         found = [
             self.promise.sentence,
             "It holds for any two points of the region so far apart; at twice the distance the factor is squared.",
-            f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}",
+            self.promise.budget,
             (
                 f"lattice  {rows} x {columns} cells of at most {in_words(self.spacing, metric)} (epsilon x spacing "
                 f"{self.epsilon * self.spacing:.2g}; a finer one loses less and takes longer)"
@@ -143,15 +139,7 @@ class RegionPlan:
     def fields(self) -> dict[str, Any]:
         """Return all figures by name, for programs; distances are in the metric's unit."""
         return {
-            "promise": self.promise.sentence,
-            "within": self.promise.within,
-            "factor": self.promise.factor,
-            "reports": self.promise.reports,
-            "period": self.promise.period or None,
-            "unit": unit_of(self.region.metric) or None,
-            "metric": self.region.metric,
-            "epsilon": self.epsilon,
-            "epsilon_of_all_reports": self.promise.reports * self.epsilon,
+            **self.promise.fields(),
             "cells": self.region.cells,
             "spacing": self.spacing,
             "outputs": self.n_outputs,
@@ -189,6 +177,7 @@ def plan_region(
 
     Examples
     --------
+    >>> from metricdp.data import region
     >>> found = plan_region(region(41.88, 12.46, 41.907, 12.496, spacing=0.1), within="200m", factor=2)
     >>> round(found.epsilon, 2), found.region.cells, found.n_outputs, found.is_feasible
     (3.47, (31, 30), 930, True)
@@ -210,52 +199,6 @@ def plan_region(
         least = least_loss(problem)
         is_fine = promise.epsilon * max(float(side) for side in made.sides) <= FINE
         most = at_most(problem) if is_fine else None
-    n_bytes = PROGRAM_BYTES + _solve_bytes(made, promise.epsilon, chosen.n)
+    n_bytes = solve_bytes(made, promise.epsilon, chosen.n)
     seconds = WITH_BOUND * SECONDS_PER_STEP * STEPS * entries
     return RegionPlan(promise, made, chosen.n, outputs is None, n_bytes, seconds, most, least)
-
-
-def usual_spacing(box: Region, epsilon: float, *, n_outputs: int | None = None) -> float:
-    """Return 0.25 / epsilon, or, where that would not be feasible, the finest spacing up to 0.5 / epsilon that is."""
-    exponent = EPSILON_SPACING
-    while exponent < COARSEST:
-        made = with_spacing(box, exponent / epsilon)
-        entries = made.shape[0] * made.shape[1] * (made.inner.size if n_outputs is None else n_outputs)
-        needed = _solve_bytes(made, epsilon, made.inner.size if n_outputs is None else n_outputs)
-        if entries <= MAX_ENTRIES and PROGRAM_BYTES + needed <= available_bytes():
-            break
-        exponent += 0.05
-    return min(exponent, COARSEST) / epsilon
-
-
-class _Count(NamedTuple):
-    n: int
-
-
-class _Sizes(NamedTuple):
-    """What the memory of a solve follows from, before there is a problem."""
-
-    region: Region
-    epsilon: float
-    n_outputs: int
-
-    @property
-    def n_nodes(self) -> int:
-        return self.region.shape[0] * self.region.shape[1]
-
-    @property
-    def places(self) -> _Count:
-        return _Count(self.region.inner.size)
-
-
-def _solve_bytes(made: Region, epsilon: float, n_outputs: int) -> float:
-    """Return the bytes of a solve with people at the centres of the cells, with the widest windows that fit."""
-    sizes = cast("PlaneProblem", _Sizes(made, epsilon, n_outputs))
-    needed = [bytes_needed(sizes, reach) for reach in REACHES]
-    return next((n for n in needed if PROGRAM_BYTES + n <= available_bytes()), needed[-1])
-
-
-def with_spacing(box: Region, spacing: float) -> Region:
-    """Return the same box, with the same surroundings and another lattice."""
-    made = region(*box.low, *box.high, spacing=spacing, kind=box.kind, weights=box.weights)
-    return replace(box, cells=made.cells)

@@ -15,8 +15,6 @@ from metricdp.mechanism.plane import AT_PLACES, check_of_records
 if TYPE_CHECKING:
     from metricdp.mechanism.mechanism import Mechanism
 
-FEATURES = ("contrib", "honest-but-curious")
-
 
 def make_measurement(mechanism: Mechanism) -> Any:
     """Return ``mechanism`` as a user-defined OpenDP measurement: from a record id to the id of a drawn output.

@@ -46,6 +46,14 @@ def short(text: object) -> str:
     return words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}..."
 
 
+def exact_float(text: str) -> float:
+    """Read a hexadecimal float; other notations are refused."""
+    value = float.fromhex(text)
+    if value.hex() != text:
+        raise ValueError(f"{short(repr(text))} is not a hexadecimal float as float.hex writes it")
+    return value
+
+
 def read_header(source: Path) -> tuple[dict[str, Any], int]:
     """Return the header of a file, and where its tensors begin."""
     if source.exists() and not source.is_file():

@@ -17,8 +17,9 @@ from metricdp.data.records import Records
 from metricdp.data.writing import check_writable
 from metricdp.errors import CertificationError, FileFormatError, InputError
 from metricdp.mechanism.certificate import as_claimed
-from metricdp.mechanism.container import read_header, short, write
+from metricdp.mechanism.container import exact_float, read_header, short, write
 from metricdp.mechanism.layout import DENSE, OWN_BUDGETS, SPARSE, checked_tensors, layout_of
+from metricdp.mechanism.loading import loaded
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.mechanism.scope import can_be_recomputed, rounded_down
 from metricdp.mechanism.sparse import SparseTable
@@ -115,21 +116,7 @@ def load(path: str | Path, *, require: str | None = None) -> Mechanism:
         Conditions beyond the file's claims, such as ``"epsilon<=10, eta>=0.5, metric=haversine, records=HASH"``:
         see `Guarantee.unmet`. A mechanism that does not meet it raises a CertificationError.
     """
-    source = Path(path)
-    try:
-        mechanism = _load(source)
-    except CertificationError as error:
-        raise CertificationError(f"{source} does not satisfy its claims: {error}") from None
-    except FileFormatError:
-        raise
-    except InputError as error:
-        raise FileFormatError(f"{source} is damaged: {error}") from None
-    except (OSError, MemoryError) as error:
-        raise FileFormatError(f"cannot read {source}: {error}") from None
-    unmet = "" if require is None else mechanism.guarantee.unmet(require)
-    if unmet:
-        raise CertificationError(f"{source} does not meet the requirement: {unmet}")
-    return mechanism
+    return loaded(Path(path), _load, require)
 
 
 def _load(source: Path) -> Mechanism:
@@ -139,10 +126,10 @@ def _load(source: Path) -> Mechanism:
     tensors = checked_tensors(source, header, offset, metadata, layout)
     try:
         ids = json.loads(metadata["ids"])
-        epsilon, eta = _exact(metadata["epsilon"]), _exact(metadata["eta"])
+        epsilon, eta = exact_float(metadata["epsilon"]), exact_float(metadata["eta"])
         optimality = None
         if "loss" in metadata or "lower_bound" in metadata:
-            optimality = Optimality(_exact(metadata["loss"]), _exact(metadata["lower_bound"]))
+            optimality = Optimality(exact_float(metadata["loss"]), exact_float(metadata["lower_bound"]))
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({short(error)})") from None
     if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
@@ -194,11 +181,3 @@ def _certified(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> Mech
         # a machine whose distances came out longer by a last digit may have made the file: those proved to be short
         # enough count, as for pairs that are in a file
         return made(CHECKED_MARGIN)
-
-
-def _exact(text: str) -> float:
-    """Read a hexadecimal float; other notations are refused."""
-    value = float.fromhex(text)
-    if value.hex() != text:
-        raise ValueError(f"{short(repr(text))} is not a hexadecimal float as float.hex writes it")
-    return value

@@ -292,15 +292,6 @@ class Mechanism:
         """Return all probabilities as a DataFrame: a row for each record's id, a column for each output's."""
         return data_frame(self.to_numpy(), index=self.records.ids, columns=self.outputs.ids(self.records))
 
-    @property
-    def dense_table(self) -> NDArray[np.uint64]:
-        """The table as an array; a sparse table is refused."""
-        if isinstance(self.table, SparseTable):
-            raise InputError(
-                "this needs a dense table, and the mechanism has a sparse one: use mechanism.block(rows) for some rows"
-            )
-        return self.table
-
     @cached_property
     def _row_of_id(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.records.ids)}

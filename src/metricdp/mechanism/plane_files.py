@@ -16,11 +16,12 @@ import numpy as np
 from metricdp.data.region import Region
 from metricdp.data.weights import KINDS
 from metricdp.data.writing import check_writable
-from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.errors import FileFormatError
 from metricdp.mechanism.certificate import Optimality, as_claimed
 from metricdp.mechanism.container import (
     Kinds,
     check_tensors,
+    exact_float,
     metadata_hash,
     read_header,
     read_tensors,
@@ -29,6 +30,7 @@ from metricdp.mechanism.container import (
     write,
 )
 from metricdp.mechanism.layout import PLANE
+from metricdp.mechanism.loading import loaded
 from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.problem.outputs import Outputs
 
@@ -91,21 +93,7 @@ def load_plane(path: str | Path, *, require: str | None = None) -> PlaneMechanis
         Conditions beyond the file's claims, such as ``"epsilon<=10, metric=haversine"``: see `PlaneGuarantee.unmet`. A
         mechanism that does not meet it raises a CertificationError.
     """
-    source = Path(path)
-    try:
-        mechanism = _load(source)
-    except CertificationError as error:
-        raise CertificationError(f"{source} does not satisfy its claims: {error}") from None
-    except FileFormatError:
-        raise
-    except InputError as error:
-        raise FileFormatError(f"{source} is damaged: {error}") from None
-    except (OSError, MemoryError) as error:
-        raise FileFormatError(f"cannot read {source}: {error}") from None
-    unmet = "" if require is None else mechanism.guarantee.unmet(require)
-    if unmet:
-        raise CertificationError(f"{source} does not meet the requirement: {unmet}")
-    return mechanism
+    return loaded(Path(path), _load, require)
 
 
 def _load(source: Path) -> PlaneMechanism:
@@ -119,10 +107,10 @@ def _load(source: Path) -> PlaneMechanism:
     try:
         box: dict[str, Any] = {name: _pair(metadata[name]) for name in BOX}
         rows, columns = _two(metadata["cells"], int, float)
-        epsilon = _exact(metadata["epsilon"])
+        epsilon = exact_float(metadata["epsilon"])
         optimality = None
         if BOUNDS & set(metadata):
-            optimality = Optimality(_exact(metadata["loss"]), _exact(metadata["lower_bound"]))
+            optimality = Optimality(exact_float(metadata["loss"]), exact_float(metadata["lower_bound"]))
         names = _names(metadata[NAMES]) if NAMES in metadata else None
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{source} is damaged: its metadata cannot be read ({short(error)})") from None
@@ -157,7 +145,7 @@ def _check_metadata(source: Path, metadata: Any) -> None:
 
 def _pair(text: str) -> tuple[float, float]:
     first, second = _two(text, str)
-    return _exact(first), _exact(second)
+    return exact_float(first), exact_float(second)
 
 
 def _two(text: str, *kinds: type) -> list[Any]:
@@ -174,11 +162,3 @@ def _names(text: str) -> tuple[Any, ...]:
     if type(found) is not list:
         raise ValueError(f"{short(repr(text))} is not a list")
     return tuple(found)
-
-
-def _exact(text: str) -> float:
-    """Read a hexadecimal float; other notations are refused."""
-    value = float.fromhex(text)
-    if value.hex() != text:
-        raise ValueError(f"{short(repr(text))} is not a hexadecimal float as float.hex writes it")
-    return value

@@ -89,11 +89,6 @@ class PointGuarantee:
         return self._known[r]
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether nearby points are protected from one another, and none belongs to an isolated record."""
-        return not self.fault
-
-    @property
     def fault(self) -> str:
         """Why the promise does not hold for points close together, within the limit; empty if it does."""
         alone = int((np.bincount(self.graph.labels) == 1).sum())

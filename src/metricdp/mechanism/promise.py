@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from metricdp.errors import InputError
 from metricdp.mechanism.ratios import Ratio, least_epsilon
-from metricdp.metric.units import as_distance, in_words
+from metricdp.metric.units import as_distance, in_words, rounded_up, unit_of
 
 SHARES = {2.0: "half", 3.0: "a third", 4.0: "a quarter", 5.0: "a fifth", 10.0: "a tenth"}
 _REPORTS = re.compile(r"\s*(\d+)\s*(?:/|per)?\s*([A-Za-z]*)\s*")
@@ -73,6 +74,27 @@ class Promise:
         share = SHARES.get(self.factor, f"1/{self.factor:g}")
         away = in_words(self.within, self.metric)
         return f"Somebody {away} away would send the same {what}{time} at least {share} as often."
+
+    @property
+    def budget(self) -> str:
+        """The line of a plan that says what a report costs, and what all of them do."""
+        unit, n = unit_of(self.metric) or "unit of distance", self.reports
+        total = "" if n == 1 else f"; {n} reports spend {rounded_up(n * self.epsilon)}"
+        return f"epsilon  {rounded_up(self.epsilon)} per {unit}{total}"
+
+    def fields(self) -> dict[str, Any]:
+        """Return what a plan says of the promise, by name."""
+        return {
+            "promise": self.sentence,
+            "within": self.within,
+            "factor": self.factor,
+            "reports": self.reports,
+            "period": self.period or None,
+            "unit": unit_of(self.metric) or None,
+            "metric": self.metric,
+            "epsilon": self.epsilon,
+            "epsilon_of_all_reports": self.reports * self.epsilon,
+        }
 
 
 def epsilon_for(within: float | str, factor: float, *, reports: int | str = 1, metric: str = "haversine") -> float:

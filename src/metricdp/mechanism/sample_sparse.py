@@ -74,19 +74,6 @@ def draw_sparse(
     return draw_parts(_each, _each_in_parallel, steps, rows, len(steps.scale), steps.n_compared, bits)
 
 
-def output_of(table: SparseTable, row: int, u: int) -> int:
-    """Return the output that record ``row`` reports when the random whole number is ``u``, below 2^63.
-
-    Examples
-    --------
-    >>> from metricdp.mechanism.sparse import SparseTable
-    >>> half = SparseTable.from_dense([[3 << 61, 1 << 61], [1 << 61, 3 << 61]])
-    >>> [output_of(half, 0, u) for u in (0, 2**62 - 1, 2**62, 2**62 + 2**61 - 1, 2**62 + 2**61)]
-    [0, 0, 0, 0, 1]
-    """
-    return int(draw_sparse(sparse_steps(table), np.array([row]), bits=lambda _: np.array([u], dtype=np.uint64))[0])
-
-
 @njit(cache=True, nogil=True)
 def _output(steps: SparseSteps, row: Any, u: Any) -> Any:
     begin, end = steps.indptr[row], steps.indptr[row + 1]

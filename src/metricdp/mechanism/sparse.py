@@ -19,7 +19,7 @@ from metricdp.errors import InputError
 from metricdp.mechanism.choice import chosen
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from metricdp.mechanism.choice import Choice
 
@@ -118,24 +118,6 @@ class SparseTable(FrozenArrays):
     def __repr__(self) -> str:
         rows, outputs = self.shape
         return f"SparseTable({rows} rows x {outputs} outputs, {self.n_stored} stored weights)"
-
-    @classmethod
-    def from_dense(cls, table: ArrayLike, background: ArrayLike | None = None) -> SparseTable:
-        """Return a dense table in sparse form.
-
-        Each row's scale is the largest that ``background`` allows; by default the background is the smallest weight of
-        each output, and every scale is 1.
-        """
-        dense = np.asarray(table, dtype=np.uint64)
-        shared = dense.min(axis=0) if background is None else np.asarray(background, dtype=np.uint64)
-        scale = np.ones(len(dense), dtype=np.uint64)
-        if background is not None and shared.any():
-            is_shared = shared > 0
-            scale = (dense[:, is_shared] // shared[is_shared]).min(axis=1)
-        local = dense - scale[:, None] * shared
-        rows, columns = np.nonzero(local)
-        indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(dense))))).astype(np.int64)
-        return cls(indptr, columns.astype(np.int32), local[rows, columns], shared, scale)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -225,7 +225,7 @@ def assembled(
     title: str,
     payload: dict[str, Any],
     *,
-    page: str = "page.html",
+    explore: str = "records.html",
     styles: Sequence[str] = STYLES,
     scripts: Sequence[str] = SCRIPTS,
 ) -> str:
@@ -237,11 +237,12 @@ def assembled(
         "title": html.escape(title),
         "policy": CONTENT_POLICY.format(script=_fingerprint(script), style=_fingerprint(style)),
         "style": style,
+        "explore": _source(explore),
         "payload": data,
         "script": script,
     }
     # one pass, so that no text inside a part is mistaken for a placeholder
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source(page))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source("page.html"))
 
 
 def _fingerprint(text: str) -> str:

@@ -123,7 +123,7 @@ def region_page(
         "file": None if file is None else {"name": file.name, "bytes": file.n_bytes, "sha256": file.sha256},
         "arrays": {key: packed(values) for key, values in (arrays | ground_arrays).items()},
     }
-    return assembled(f"{name} · metricdp explorer", payload, page="region.html", styles=STYLES, scripts=SCRIPTS)
+    return assembled(f"{name} · metricdp explorer", payload, explore="region.html", styles=STYLES, scripts=SCRIPTS)
 
 
 def _bounds(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from metricdp.errors import InputError
 from metricdp.problem.plane import PlaneProblem
 from metricdp.solve.contract import Context, Ended, Incumbent, Solver, register
 from metricdp.solve.executor import Cluster
-from metricdp.solve.plane import PlaneResult, solve_plane, solve_triangles
+from metricdp.solve.plane import PlaneResult, solve_plane
 from metricdp.solve.result import Result, Status, Trace
 from metricdp.solve.solve import METHODS, solve
 from metricdp.solve.solvers.benders import BendersOptions
@@ -44,7 +44,6 @@ __all__ = [
     "register",
     "solve",
     "solve_plane",
-    "solve_triangles",
 ]
 
 

@@ -13,7 +13,7 @@ import metricdp as mdp
 from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.plane_certify import check_plane
 from metricdp.metric.simd import WIDTH
-from metricdp.solve.plane.any_mechanism import any_mechanism_bound
+from metricdp.solve.plane.any_mechanism import any_mechanism_bound, compared
 from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import SLOPE_SCALE, Loop
 from metricdp.solve.plane.repair import private_table, whole
@@ -138,6 +138,34 @@ def test_the_bound_for_any_mechanism_is_one_for_records(problem, result):
         problem.places, epsilon=1.0, eta=10.0, outputs=problem.outputs.coordinates, loss=problem.losses
     )
     assert bound <= mdp.solve(records, gap=1e-3).loss
+
+
+def test_points_where_nobody_is_raise_the_bound_for_any_mechanism():
+    square = mdp.data.region(0.0, 0.0, 6.0, 6.0, spacing=0.5, kind="vectors")
+    corners = mdp.Records([[0.5, 0.5], [5.5, 0.5], [0.5, 5.5], [5.5, 5.5]], prior=[0.3, 0.3, 0.2, 0.2], kind="vectors")
+    sparse = mdp.PlaneProblem(square, epsilon=1.0, places=corners, outputs=corners.coordinates)
+    found = compared(sparse)
+    assert 4 < found.n_records <= 8
+    assert found.loss_name == "distance"
+    assert found.outputs.rows.tolist() == [0, 1, 2, 3]
+    assert found.records.prior[4:].sum() == 0.0
+    apart = np.linalg.norm(found.records.coordinates[4:, None] - corners.coordinates, axis=2)
+    assert apart.min() > 0.4
+    assert not square.is_outside(found.records.coordinates).any()
+    alone = mdp.solve(mdp.Problem(corners, epsilon=1.0, eta=20.0, loss="distance"), gap=1e-6)
+    result = mdp.solve_plane(sparse)
+    assert alone.loss * 1.01 < result.lower_bound <= result.loss
+
+
+@pytest.mark.parametrize("losses", [None, np.ones((4, 2))])
+def test_outputs_elsewhere_or_other_losses_are_compared_by_their_matrix(losses):
+    square = mdp.data.region(0.0, 0.0, 6.0, 6.0, spacing=1.0, kind="vectors")
+    people = mdp.Records([[0.5, 0.5], [5.5, 0.5], [0.5, 5.5], [5.5, 5.5]], kind="vectors")
+    away = [[3.0, 3.0], [9.0, 3.0]] if losses is None else people.coordinates[:2]
+    problem = mdp.PlaneProblem(square, epsilon=0.5, places=people, outputs=away, losses=losses)
+    found = compared(problem)
+    assert found.outputs.rows is None
+    assert np.array_equal(found.loss[:4], problem.losses)
 
 
 def test_a_square_of_vectors_comes_near_any_mechanism():

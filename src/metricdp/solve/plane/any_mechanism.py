@@ -65,16 +65,14 @@ def compared(problem: PlaneProblem) -> Problem:
 def _between(problem: PlaneProblem) -> NDArray[np.float64]:
     """Return centres of cells that are far from every place, at most as many as there are places."""
     region, places = problem.region, problem.places.coordinates
-    shape = region.cells
-    centres = region.records.coordinates[region.inner]
-    if len(centres) != shape[0] * shape[1]:  # nodes of other weights are not the centres
-        return np.zeros((0, 2))
-    grid = centres.reshape(*shape, 2)
+    width = np.subtract(region.high, region.low) / region.cells
     metric, apart = CoordinateMetric(region.metric), BETWEEN / problem.epsilon
     strides = [max(1, round(apart / float(side))) for side in region.sides]
     while True:
-        rows, columns = (np.arange(stride // 2, n, stride) for stride, n in zip(strides, shape, strict=True))
-        chosen = grid[np.ix_(rows, columns)].reshape(-1, 2)
+        chosen_lines = (
+            np.arange(stride // 2, n, stride) + 0.5 for stride, n in zip(strides, region.cells, strict=True)
+        )
+        chosen = region.low + np.stack(np.meshgrid(*chosen_lines, indexing="ij"), axis=-1).reshape(-1, 2) * width
         chosen = chosen[[metric.between(point[None], places).min() > apart / 2.0 for point in chosen]]
         if len(chosen) <= len(places):
             return chosen

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricdp.data.weights import Splines
-from metricdp.errors import InputError
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -57,9 +54,7 @@ class Cones:
 
     @classmethod
     def of(cls, region: Region) -> Cones:
-        """Return the cones of a region's lattice."""
-        if region.weights != Splines.name:
-            raise InputError(f"solve_plane needs splines as weights: for {region.weights} take solve_{region.weights}")
+        """Return the cones of a region's lattice, with splines as weights."""
         sides = float(region.sides[0]), float(region.sides[1])
         return cls(region.shape, sides, math.sqrt(sides[0] * sides[1]))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from metricdp.data.weights import Splines, Triangles
 from metricdp.errors import InputError, SolverError
 from metricdp.mechanism.certificate import Optimality, relative_gap
 from metricdp.mechanism.exact import TOTAL
@@ -20,6 +21,7 @@ from metricdp.solve.plane.cones import Cones
 from metricdp.solve.plane.loop import Loop
 from metricdp.solve.plane.memory import bytes_needed, reach_within
 from metricdp.solve.plane.repair import private_table
+from metricdp.solve.plane.triangles import edge_result
 from metricdp.solve.result import Status, Trace, peak_megabytes
 from metricdp.solve.stop import Stop
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+METHODS = {Splines.name: "conic steps", Triangles.name: "sides of triangles"}  # by the kind of weights
 SHARES = (0.99, 0.995, 0.998)  # of epsilon at which is solved, one after the other: repair uses the rest
 CHECK_EVERY, GROWTH = 50, 4  # steps, then a quarter of those so far
 RISE = 1e-3  # relative: by how much a quarter more steps must raise the bound
@@ -50,7 +53,8 @@ class PlaneResult:
     lower_bound
         No mechanism with this budget and these outputs has a smaller expected loss; 0 if it was not asked for.
     class_bound
-        No table over this lattice has. The difference of the two is what the lattice costs at most.
+        No table over this lattice has. The difference of the two is what the lattice costs at most. It is 0 for
+        triangles, for which none is computed.
     """
 
     problem: PlaneProblem
@@ -65,6 +69,11 @@ class PlaneResult:
     peak_mb: float
 
     @property
+    def method(self) -> str:
+        """How it was found: by the kind of the region's weights."""
+        return METHODS[self.problem.region.weights]
+
+    @property
     def gap(self) -> float:
         """The relative gap ``(loss - lower_bound) / loss`` to the bound for any mechanism."""
         return relative_gap(self.loss, self.lower_bound)
@@ -75,10 +84,12 @@ class PlaneResult:
         return relative_gap(self.loss, max(self.lower_bound, self.class_bound))
 
     def __repr__(self) -> str:
+        lattice = ""
+        if self.class_bound:
+            lattice = f", this lattice {self.class_bound:.6g} (gap {100 * self.class_gap:.3g} %)"
         return (
             f"PlaneResult({self.status.value}: loss {self.loss:.6g}, any mechanism {self.lower_bound:.6g} (gap "
-            f"{100 * self.gap:.3g} %), this lattice {self.class_bound:.6g} (gap {100 * self.class_gap:.3g} %), "
-            f"{self.steps} steps, {self.seconds:.2f} s)"
+            f"{100 * self.gap:.3g} %){lattice}, {self.steps} steps, {self.seconds:.2f} s)"
         )
 
 
@@ -94,30 +105,82 @@ def solve_plane(
 ) -> PlaneResult:
     """Find a mechanism for every point of a region with a small expected loss, and certify it.
 
-    First come steps at the whole epsilon for the bound of this lattice, then steps at a little less for the mechanism.
+    With splines as weights, first come steps at the whole epsilon for the bound of this lattice, then steps at a little
+    less for the mechanism. With triangles, an ordinary problem for the nodes is solved: simple, and above splines in
+    loss, because at epsilon times the spacing 0.25 the nodes protect their neighbours at 0.784 epsilon.
 
     Parameters
     ----------
     gap
-        The relative gap to the bound of this lattice at which it ends; it ends sooner where more steps save nothing.
+        The relative gap to the larger bound. With splines it ends there, or sooner where more steps save nothing; with
+        triangles it only says whether the result is OPTIMAL.
     time_limit
         Seconds; the best mechanism so far is returned. The bound for any mechanism has as much again.
     memory_limit
         Gigabytes that the process may hold; by default what is available. Windows are made smaller to fit, which only
         weakens the bound of this lattice; what does not fit even then is refused before anything large is made.
     max_steps
-        Steps at most.
+        Steps at most, with splines.
     bound
         Also compute the bound that holds for any mechanism, which takes about as long again.
     listener
         Called with each row of the log.
     """
     _check(problem, gap, time_limit, max_steps)
-    begin, trace, stop = time.perf_counter(), Trace(listener), Stop(time_limit)
+    begin, trace = time.perf_counter(), Trace(listener)
+    if problem.region.weights == Triangles.name:
+        found = _by_triangles(problem, time_limit, memory_limit, trace)
+    else:
+        found = _by_splines(
+            problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, max_steps=max_steps, trace=trace
+        )
+    lower = 0.0
+    if bound and not found.is_interrupted:
+        lower = agreed(any_mechanism_bound(problem, time_limit=time_limit, listener=listener).lower_bound, found.loss)
+    optimality = Optimality(found.loss, lower) if bound else None
+    solver = f"{METHODS[problem.region.weights]} ({found.steps})"
+    mechanism = PlaneMechanism(found.table, problem.region, problem.outputs, problem.epsilon, optimality, solver)
+    is_closed = relative_gap(found.loss, max(lower, found.class_bound)) <= gap
+    result = PlaneResult(
+        problem=problem,
+        mechanism=mechanism,
+        loss=found.loss,
+        lower_bound=lower,
+        class_bound=found.class_bound,
+        steps=found.steps,
+        seconds=time.perf_counter() - begin,
+        trace=trace,
+        status=Status.OPTIMAL if is_closed else Status.LIMIT,
+        peak_mb=peak_megabytes(),
+    )
+    trace.add(stage="end", status=result.status.value, loss=result.loss, bound=lower, class_bound=result.class_bound)
+    return result
+
+
+class _Found(NamedTuple):
+    """A table, its loss, the bound of the lattice, and whether a request ended the search."""
+
+    table: NDArray[np.uint64]
+    loss: float
+    class_bound: float
+    steps: int
+    is_interrupted: bool
+
+
+def _by_splines(
+    problem: PlaneProblem,
+    *,
+    gap: float,
+    time_limit: float | None,
+    memory_limit: float | None,
+    max_steps: int,
+    trace: Trace,
+) -> _Found:
+    stop = Stop(time_limit)
     reach = reach_within(problem, memory_limit)
     trace.add(
         stage="start",
-        method="conic steps",
+        method=METHODS[Splines.name],
         nodes=problem.n_nodes,
         outputs=problem.n_outputs,
         forecast_mb=bytes_needed(problem, reach) / 1e6,
@@ -127,29 +190,14 @@ def solve_plane(
         search = _Search(problem, Loop(problem, Cones.of(problem.region), share=1.0, reach=reach), stop, trace, gap)
         search.raise_bound(max_steps)
         search.save_loss(max_steps)
-    lower = 0.0
-    if bound and not stop.is_end_requested:
-        found = any_mechanism_bound(problem, time_limit=time_limit, listener=listener)
-        lower = agreed(found.lower_bound, search.loss)
-    optimality = Optimality(search.loss, lower) if bound else None
-    mechanism = PlaneMechanism(
-        search.table, problem.region, problem.outputs, problem.epsilon, optimality, f"conic steps ({search.loop.n})"
-    )
-    is_closed = relative_gap(search.loss, max(lower, search.bound)) <= gap
-    result = PlaneResult(
-        problem=problem,
-        mechanism=mechanism,
-        loss=search.loss,
-        lower_bound=lower,
-        class_bound=search.bound,
-        steps=search.loop.n,
-        seconds=time.perf_counter() - begin,
-        trace=trace,
-        status=Status.OPTIMAL if is_closed else Status.LIMIT,
-        peak_mb=peak_megabytes(),
-    )
-    trace.add(stage="end", status=result.status.value, loss=result.loss, bound=lower, class_bound=result.class_bound)
-    return result
+    return _Found(search.table, search.loss, search.bound, search.loop.n, stop.is_end_requested)
+
+
+def _by_triangles(problem: PlaneProblem, time_limit: float | None, memory_limit: float | None, trace: Trace) -> _Found:
+    run = edge_result(problem, time_limit=time_limit, memory_limit=memory_limit, listener=lambda row: trace.add(**row))
+    table = run.mechanism.table
+    whole = table if isinstance(table, np.ndarray) else table.block()
+    return _Found(whole, table_loss(whole, problem), 0.0, run.iterations, run.is_interrupted)
 
 
 class _Search:

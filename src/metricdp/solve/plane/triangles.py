@@ -14,23 +14,20 @@ times the side is 0.25. What comes out is checked by the inequalities of triangl
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metricdp.data.records import Records
-from metricdp.data.weights import Triangles
-from metricdp.errors import InputError
-from metricdp.mechanism.plane import PlaneMechanism
 from metricdp.problem.problem import Problem
 from metricdp.solve.solve import solve
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from metricdp.data.region import Region
-    from metricdp.mechanism.sparse import SparseTable
     from metricdp.problem.plane import PlaneProblem
+    from metricdp.solve.result import Result
 
 ROOM = 1.0 - 1e-9  # of epsilon': far above the rounding of its logarithm and of distances
 GAP = 0.002  # at which the ordinary problem stops
@@ -54,25 +51,14 @@ def edge_epsilon(region: Region, epsilon: float) -> tuple[float, float]:
     return math.log1p(epsilon * altitude) / longest * ROOM, longest
 
 
-def solve_triangles(problem: PlaneProblem, *, time_limit: float | None = None) -> PlaneMechanism:
-    """Find a mechanism for a region with triangles as weights by an ordinary problem, and certify it for all points.
-
-    Simple, and above splines in loss: at epsilon times the spacing 0.25 the nodes protect their neighbours at 0.784
-    epsilon. For splines take `solve_plane`.
-
-    Parameters
-    ----------
-    time_limit
-        Seconds; the best mechanism so far is taken.
-    """
-    if problem.region.weights != Triangles.name:
-        raise InputError("solve_triangles needs a region with triangles as weights: for splines take solve_plane")
-    table = edge_table(problem, time_limit=time_limit)
-    return PlaneMechanism(table, problem.region, problem.outputs, problem.epsilon, None, "sides of triangles")
-
-
-def edge_table(problem: PlaneProblem, *, time_limit: float | None = None) -> NDArray[np.uint64]:
-    """Return a table for the triangles of a region, from an ordinary mechanism for the nodes."""
+def edge_result(
+    problem: PlaneProblem,
+    *,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
+    listener: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Return the run of an ordinary problem for the nodes, whose table is one for the triangles of a region."""
     region = problem.region
     rate, longest = edge_epsilon(region, problem.epsilon)
     sides = [float(side) for side in region.sides]
@@ -84,6 +70,6 @@ def edge_table(problem: PlaneProblem, *, time_limit: float | None = None) -> NDA
         outputs=(problem.outputs.coordinates - region.low) / cells * sides,
         loss=problem.costs * problem.n_nodes,  # of a uniform prior: costs have the true one in them
         metric="euclidean",
+        memory_limit=memory_limit,
     )
-    table: NDArray[np.uint64] | SparseTable = solve(ordinary, gap=GAP, time_limit=time_limit).mechanism.table
-    return table if isinstance(table, np.ndarray) else table.block()
+    return solve(ordinary, gap=GAP, time_limit=time_limit, listener=listener)
