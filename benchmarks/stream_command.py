@@ -1,7 +1,7 @@
 """The command as it is used: `cat points | metricdp perturb FILE.mdp -`, with a pipe at each end and reports to a file.
 
-Rates begin with the first report that comes out, and leave its batch aside: what is before it is the start (Python, the
-mechanism's file and its exact check, the promise for points, the index).
+Rates are from the first report that comes out, whose batch is left aside, to the last one. What is before and after is
+given apart: Python, the mechanism's file with its exact check, the index, and the promise for points, which is printed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def first_batch(form: str) -> int:
 
 
 def _measured(what: str, folder: Path, options: Sequence[str], n_rows: int, n_first: int) -> list[dict[str, Any]]:
-    """Return the start in seconds, and the rate of the rows after the first batch."""
+    """Return the seconds of start and end, and the rate of the rows after the first batch."""
     command = [sys.executable, "-m", "metricdp", "perturb", "mechanism.mdp", "-", *options]
     begin = time.perf_counter()
     with (
@@ -87,27 +87,28 @@ def _measured(what: str, folder: Path, options: Sequence[str], n_rows: int, n_fi
             raise RuntimeError("no pipes")
         writer.stdout.close()  # the command has it
         target.write(os.read(process.stdout.fileno(), BYTES_AT_ONCE))
-        first, first_processor = time.perf_counter(), _processor_seconds(process.pid)
+        first = last = _clocks(process.pid)
         while piece := os.read(process.stdout.fileno(), BYTES_AT_ONCE):
             target.write(piece)
-        seconds = time.perf_counter() - first
+            last = _clocks(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
+        whole = time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
         process.returncode = os.waitstatus_to_exitcode(status)
     said = (folder / "log").read_text(encoding="utf-8")
     if process.returncode or f"{n_rows:,} reports written" not in said:
         raise RuntimeError(f"the command failed: {said}")
-    processor = usage.ru_utime + usage.ru_stime - first_processor
+    seconds, processor = last[0] - first[0], max(last[1] - first[1], 1 / TICKS)
     n = max(n_rows - n_first, 0)
     return [
-        {"what": f"start, {what}", "seconds": first - begin, "processor_seconds": first_processor},
-        {"what": f"rows, {what}", "n": n, "per_second": n / seconds, "per_processor_second": n / max(processor, 1e-9)},
+        {"what": f"start and end, {what}", "seconds": whole[0] - seconds, "processor_seconds": whole[1] - processor},
+        {"what": f"rows, {what}", "n": n, "per_second": n / max(seconds, 1e-9), "per_processor_second": n / processor},
     ]
 
 
-def _processor_seconds(pid: int) -> float:
-    """Return what a running process has used, as Linux counts it."""
+def _clocks(pid: int) -> tuple[float, float]:
+    """Return the time, and what a running process has used of the processor as Linux counts it."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return time.perf_counter(), (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def stream_of(name: str, places: np.ndarray, persons: list[str]) -> bytes:
