@@ -38,20 +38,8 @@ result.mechanism.save("city.mdp")
 # stream: five reports of each person in any day, as planned; the sixth point of the day is left out
 limit = str(budget(result.mechanism, 5))  # rounded up: 5 * epsilon in floats may be a little too small for five
 people = ["--person", "person", "--limit", limit, "--window", "1d", "--over", "drop"]
-command = [
-    sys.executable,
-    "-m",
-    "metricdp",
-    "perturb",
-    "city.mdp",
-    "-",
-    "--snap-limit",
-    "0.1",
-    "--far",
-    "drop",
-    "--fast-snap",
-    *people,
-]
+snapping = ["--snap-limit", "0.1", "--far", "drop", "--fast-snap"]
+command = [sys.executable, "-m", "metricdp", "perturb", "city.mdp", "-", *snapping, *people]
 with Path("gps.csv").open("rb") as raw, Path("reports.csv").open("wb") as reports:
     done = subprocess.run(command, stdin=raw, stdout=reports, stderr=subprocess.PIPE, text=True, check=False)
 print(done.stderr, end="")

@@ -13,7 +13,7 @@ lines = (
 )
 Path("vectors.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 Path("note.txt").write_text(
-    "They said that all people were there.\nBut when would you have time for this?\n", encoding="utf-8"
+    "Wilhelmina said that all people were there.\nBut when would you have time for this?\n", encoding="utf-8"
 )
 
 vocabulary = mdp.data.read_records("vectors.txt")

@@ -74,9 +74,14 @@ def test_bad_use(mechanism, settings, batch, part):
         batched(mechanism, **settings)(batch)
 
 
-def test_hugging_face_datasets(mechanism):
-    datasets = pytest.importorskip("datasets")
+def test_hugging_face_datasets(mechanism, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # read when it is imported, as the folder is
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    import datasets
+
     given = datasets.Dataset.from_dict({"t": ["left right", "middle"] * 50, "n": list(range(100))})
     made = given.map(batched(mechanism, text="t"), batched=True, batch_size=30)
-    assert made["n"] == given["n"]
+    assert list(made["n"]) == list(range(100))
     assert [len(text.split()) for text in made["t"]] == [2, 1] * 50
+    assert set(" ".join(made["t"]).split()) <= set(NAMES)
+    assert list(made["t"]) != list(given["t"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.streams import stream_of
+from benchmarks.stream_command import stream_of
 
 import metricdp as mdp
 from metricdp.apply import ReaderGoneError, perturb_file, perturb_stream

@@ -239,14 +239,11 @@ class ReadyLines:
         self._found = source.lines_of_pieces()
 
     def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        while not self._waiting and not self._is_all:
-            self._read()
-        if not self._waiting:
-            raise StopIteration
-        return self._waiting.popleft()
+        while self._waiting or not self._is_all:
+            if self._waiting:
+                yield self._waiting.popleft()
+            else:
+                self._read()
 
     def is_ready(self) -> bool:
         """Return whether there is a whole line, or the end."""

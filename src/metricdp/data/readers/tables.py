@@ -100,7 +100,7 @@ def csv_tables(source: TextSource, *, has_header: bool = True, lines: ReadyLines
     reader = csv.reader(lines_of_row, strict=True)  # quotes that do not close would swallow rows
     names: list[str] = []
     width = 0
-    rows: list[list[str]] = []
+    cells: list[str] = []  # row after row: a list for each row would keep the garbage collector busy
     numbers: list[int] = []
     n_tables = 0
     try:
@@ -119,19 +119,22 @@ def csv_tables(source: TextSource, *, has_header: bool = True, lines: ReadyLines
                     f"{source.path}, line {reader.line_num} has {len(row)} cells, but line {first_line} has {width}: "
                     "give every line the same number of cells"
                 )
-            rows.append(row)
+            cells += row
             numbers.append(reader.line_num)
-            if len(rows) == rows_at_once or (lines is not None and not lines.is_ready()):
-                yield Table(
-                    str(source.path), tuple(names), tuple(zip(*rows, strict=True)), numbers, is_secret=source.is_secret
-                )
+            if len(numbers) == rows_at_once or (lines is not None and not lines.is_ready()):
+                yield _table(source, names, width, cells, numbers)
                 n_tables += 1
-                rows, numbers = [], []
+                cells, numbers = [], []
     except csv.Error as error:
         raise FileFormatError(f"{source.path}, line {reader.line_num} is not CSV ({error}): correct the line") from None
-    _check_content(source, width, n_tables + len(rows))
-    if rows:
-        yield Table(str(source.path), tuple(names), tuple(zip(*rows, strict=True)), numbers, is_secret=source.is_secret)
+    _check_content(source, width, n_tables + len(numbers))
+    if numbers:
+        yield _table(source, names, width, cells, numbers)
+
+
+def _table(source: TextSource, names: list[str], width: int, cells: list[str], numbers: list[int]) -> Table:
+    columns = tuple(tuple(cells[column::width]) for column in range(width))
+    return Table(str(source.path), tuple(names), columns, numbers, is_secret=source.is_secret)
 
 
 def _check_content(source: TextSource, width: int, n_rows: int) -> None:
@@ -145,21 +148,18 @@ class _LinesOfRow:
     """The lines of a file; quotes may join lines to one row, up to a limit."""
 
     def __init__(self, source: TextSource, lines: Iterable[str]) -> None:
-        self._source, self._lines = source, enumerate(lines, start=1)
+        self._source, self._lines = source, lines
         self.n_characters = 0
 
     def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        number, line = next(self._lines)
-        self.n_characters += len(line)
-        if self.n_characters > LONGEST_LINE:
-            raise FileFormatError(
-                f"{self._source.path}, line {number} is part of a row of more than {LONGEST_LINE:,} characters: close "
-                "the quotes"
-            )
-        return line
+        for number, line in enumerate(self._lines, start=1):
+            self.n_characters += len(line)
+            if self.n_characters > LONGEST_LINE:
+                raise FileFormatError(
+                    f"{self._source.path}, line {number} is part of a row of more than {LONGEST_LINE:,} characters: "
+                    "close the quotes"
+                )
+            yield line
 
 
 def refuse_underscores(cells: Sequence[str]) -> None:
