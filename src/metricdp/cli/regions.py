@@ -133,7 +133,7 @@ def solve_region(
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
-    runs = ["Now the bound for any mechanism, from the places as records:"]
+    runs = ["Now the bound for any mechanism, from some points as records:"]
     if kind == Triangles.name:
         runs.insert(0, "First an ordinary problem, with the corners of the triangles as records:")
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
