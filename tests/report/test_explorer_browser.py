@@ -743,3 +743,12 @@ def test_epsilons_of_the_records_own_are_promised_by_record(visit, tmp_path):
 def find(page, name):
     page.fill("#search", name)
     page.press("#search", "Enter")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "said"), [(6.93148, "6.932"), (6.9351, "6.936"), (2.0, "2"), (0.1, "0.1"), (999.96, "1,000")]
+)
+def test_no_budget_is_said_smaller_than_it_is(visit, tmp_path, epsilon, said):
+    problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=epsilon, eta=1.0)
+    write_explorer(tmp_path / "grid.html", mdp.exponential(problem))
+    assert f"ε {said}" in visit(tmp_path / "grid.html").inner_text("#facts").replace("\u00a0", " ").splitlines()

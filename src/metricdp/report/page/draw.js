@@ -38,6 +38,12 @@ function number(value, digits = 4) {
   return new Intl.NumberFormat("en", { maximumSignificantDigits: digits }).format(value);
 }
 
+/** A budget, rounded up: never a smaller one than was spent. */
+function budget(value, digits) {
+  const near = Number(value.toPrecision(digits));
+  return number(near >= value ? near : near + 10 ** (Math.floor(Math.log10(value)) - digits + 1), digits);
+}
+
 const count = (value) => new Intl.NumberFormat("en").format(value);
 const many = (value, one, more = `${one}s`) => `${count(value)} ${value === 1 ? one : more}`;
 const inUnit = (value, unit, digits) => `${number(value, digits)}${unit ? ` ${unit}` : ""}`;

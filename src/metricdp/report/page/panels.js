@@ -98,7 +98,7 @@ function showPrivacy() {
   box.replaceChildren(
     heading("privacy-title", "✓", "", "Private, proved exactly"),
     ...promise(),
-    element("p", { class: "small", text: `In general: no report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${payload.epsilons ? `the smaller of their own, ${budgetInWords()}` : number(payload.epsilon, 6)}${per}.` }),
+    element("p", { class: "small", text: `In general: no report is more than exp(ε × distance) times as likely from one record as from any neighbour ${reach}, with ε = ${payload.epsilons ? `the smaller of their own, ${budgetInWords()}` : budgetInWords()}${per}.` }),
     points(
       `Checked with whole numbers for ${many(proof.pairs, "neighbour pair")}, ${many(proof.outputs, "output")}, both ways: ${count(proof.comparisons)} comparisons, none failed.`,
       `The smallest ε that holds is ${number(proof.tightest_epsilon, 9)}${proof.worst ? `, reached between ${quoted(proof.worst[0])} and ${quoted(proof.worst[1])}` : ""}.`,

@@ -69,7 +69,7 @@ function showPromise() {
   byId("privacy").replaceChildren(
     heading("privacy-title", "✓", "", "Private at every point, proved exactly"),
     ...promise(),
-    element("p", { class: "small", text: `In general: for any two points of the region, however near or far, no report is more than exp(ε × distance) times as likely from one as from the other, with ε = ${number(payload.epsilon, 6)}${per}.` }),
+    element("p", { class: "small", text: `In general: for any two points of the region, however near or far, no report is more than exp(ε × distance) times as likely from one as from the other, with ε = ${budget(payload.epsilon, 6)}${per}.` }),
     points(
       `Checked with whole numbers: ${count(proof.inequalities)} inequalities for ${many(proof.coefficients, "coefficient")} of splines and ${many(nOutputs, "output")}, none failed. They cover all points of all cells.`,
       `The smallest ε that they prove is ${number(proof.tightest_epsilon, 9)}.`,
@@ -93,7 +93,7 @@ function showRegionFacts() {
   const items = [
     [`${cells[0]} × ${cells[1]}`, " cells"],
     [count(nOutputs), nOutputs === 1 ? " output" : " outputs"],
-    [`ε ${number(payload.epsilon, 4)}`, payload.unit ? ` per ${payload.unit}` : ""],
+    [`ε ${budget(payload.epsilon, 4)}`, payload.unit ? ` per ${payload.unit}` : ""],
   ].map(([strong, rest]) => element("li", {}, element("b", { text: strong }), rest));
   items.push(element("li", { class: "good", text: "✓ all points private, proved" }));
   if (proof.optimality) items.push(element("li", proof.optimality.gap <= NEARLY_OPTIMAL

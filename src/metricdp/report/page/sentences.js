@@ -10,8 +10,8 @@ const budgetOf = (record) => (payload.epsilons ? payload.epsilons[record] : payl
 
 /** Epsilon in a fact or a formula: a number, or from the least to the largest of the records' own. */
 function budgetInWords(digits = 6) {
-  if (!payload.epsilons) return number(payload.epsilon, digits);
-  return `${number(payload.epsilons.reduce((a, b) => Math.min(a, b)), digits)} to ${number(payload.epsilon, digits)}`;
+  if (!payload.epsilons) return budget(payload.epsilon, digits);
+  return `${budget(payload.epsilons.reduce((a, b) => Math.min(a, b)), digits)} to ${budget(payload.epsilon, digits)}`;
 }
 
 /** A sentence whose numbers stay with their units at the end of a line. */
