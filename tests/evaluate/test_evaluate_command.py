@@ -51,6 +51,21 @@ def test_in_words(run, grid, tmp_path):
     assert mean == pytest.approx(grid.optimality.loss, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["this mechanism", "exponential", "multivariate-laplace", "all", "", " "])
+def test_own_mechanisms_have_names_of_their_own(run, grid, tmp_path, name):
+    np.save(tmp_path / "Z.npy", grid.probabilities)
+    code, text, err = run("evaluate", "grid.mdp", "--against", f"{name}=Z.npy")
+    assert (code, text) == (2, "")
+    assert f"the name {name.strip()!r} is" in err
+
+
+def test_no_own_mechanism_replaces_another(run, grid, tmp_path):
+    np.save(tmp_path / "Z.npy", grid.probabilities)
+    code, text, err = run("evaluate", "grid.mdp", "--against", "mine=Z.npy,mine=grid.mdp")
+    assert (code, text) == (2, "")
+    assert "'mine' is given twice" in err
+
+
 def test_nothing_to_compare_with(run, grid):
     code, text, _ = run("evaluate", "grid.mdp", "--against", "none", "--json")
     answer = json.loads(text)

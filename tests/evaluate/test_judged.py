@@ -67,7 +67,12 @@ def test_remapping_a_matrix_is_remapping_its_mechanism():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({}, "nothing to compare"), ({"uniform": np.full((2, 2), 0.5)}, "'uniform' is that of a mechanism to build")],
+    [
+        ({}, "nothing to compare"),
+        ({"uniform": np.full((2, 2), 0.5)}, "'uniform' is that of a mechanism to build"),
+        ({"exponential": np.full((2, 2), 0.5)}, "'exponential' is that of a mechanism to build"),
+        ({" ": np.full((2, 2), 0.5)}, "needs a name that is a text"),
+    ],
 )
 def test_comparisons_that_are_refused(given, message):
     problem = mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0)

@@ -184,8 +184,15 @@ def _names(against: str) -> tuple[list[str], dict[str, Any]]:
     if against in ("all", "none"):
         return list(NAMES) if against == "all" else [], {}
     given = [name.strip() for name in against.split(",")]
-    named = (one.partition("=") for one in given if "=" in one)
-    own = {name: file_named("--against", path, "NAME=FILE") for name, _, path in named}
+    own: dict[str, str] = {}
+    for one in given:
+        name, is_own, path = (part.strip() for part in one.partition("="))
+        if not is_own:
+            continue
+        if not name or name in own or name in (OURS, "all", "none", *NAMES):
+            why = "empty" if not name else "given twice" if name in own else "taken already"
+            raise InputError(f"--against {one}: the name {name!r} is {why}: write NAME={path} with a name of its own")
+        own[name] = file_named("--against", path, "NAME=FILE")
     names = [name for name in given if "=" not in name]
     unknown = [name for name in names if name not in NAMES]
     if unknown:

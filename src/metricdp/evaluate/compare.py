@@ -117,9 +117,11 @@ def compare(
     given = dict(mechanism) if isinstance(mechanism, Mapping) else {OURS: mechanism}
     if not given:
         raise InputError("there is nothing to compare: give a mechanism, or several by name")
-    double = next((name for name in against if name in given), None)
-    if double is not None:
-        raise InputError(f"the name {double!r} is that of a mechanism to build: give yours another name")
+    for name in given:
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(f"each mechanism to compare needs a name that is a text, got {name!r}: name it")
+        if name in NAMES:
+            raise InputError(f"the name {name!r} is that of a mechanism to build: give yours another name")
     entries = [_judged(name, one, problem) for name, one in given.items()]
     unavailable, estimates = {}, []
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
