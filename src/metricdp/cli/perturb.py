@@ -40,7 +40,9 @@ STREAM_SUFFIXES = {
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
-LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "window"))
+LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "window"), None) | {
+    "change_limit": False
+}
 STREAM_DEFAULTS = {"format": None, "to": None, "over": "refuse", "memory": None}
 
 
@@ -110,6 +112,9 @@ def perturb(
         float | None,
         typer.Option(metavar="EPSILON", help="The budget of each person; makes the ledger if there is none yet."),
     ] = None,
+    change_limit: Annotated[
+        bool, typer.Option("--change-limit", help="Change the limit of the ledger to --limit, for everyone.")
+    ] = False,
     window: Annotated[
         str | None, typer.Option(help="The limit holds for any window of this length: 1d, 12h, 30min. [for ever]")
     ] = None,
@@ -172,6 +177,7 @@ def perturb(
         "ledger_key": ledger_key,
         "new_ledger": new_ledger,
         "limit": limit,
+        "change_limit": change_limit,
         "window": window,
     }
     _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=has_rows)
