@@ -201,7 +201,8 @@ BAD = {
     "empty CSV": (["data.csv", "--epsilon", 1, "--eta", 1], "", ["empty"]),
     "not UTF-8": (["data.csv", "--epsilon", 1, "--eta", 1], b"lat,lon,id\n1,2,\xff\xfe\n", ["UTF-8"]),
     "seed": ([*GRID, "--epsilon", 1, "--seed", -1], None, ["--seed must be zero or more", "-1"]),
-    "gap": ([*GRID, "--epsilon", 1, "--gap", "nan"], None, ["gap must be zero or positive", "nan"]),
+    "gap": ([*GRID, "--epsilon", 1, "--gap", "nan"], None, ["gap must be at least 0 and below 1", "nan"]),
+    "gap in percents": ([*GRID, "--epsilon", 1, "--gap", "5"], None, ["gap must be at least 0 and below 1", "5.0"]),
     "time limit": ([*GRID, "--epsilon", 1, "--time-limit", 0], None, ["time_limit must be positive", "0"]),
     "threads": ([*GRID, "--epsilon", 1, "--threads", 0], None, ["threads must be a whole number of at least 1", "0"]),
 }
@@ -337,9 +338,49 @@ def test_a_run_that_ctrl_c_ended_says_so(run, words):
     assert run("verify", "best.mdp")[0] == 0
 
 
-@pytest.mark.usefixtures("ctrl_c")
-def test_a_run_that_reached_its_gap_was_not_interrupted(run):
-    code, text, _ = run("solve", *GRID, "--epsilon", 1, "--gap", 1)  # anything will do
+def test_a_run_for_a_region_that_ctrl_c_ended_says_so(run, monkeypatch):
+    class Interrupting(ProgressLine):
+        def __call__(self, row):
+            super().__call__(row)
+            if row["stage"] == "plane" and "loss" in row:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("metricdp.cli.regions.ProgressLine", Interrupting)
+    words = (
+        "solve",
+        "region:41.890,12.480,41.894,12.485",
+        "--epsilon",
+        1,
+        "--spacing",
+        "0.1",
+        "--gap",
+        0,
+        "-o",
+        "a.mdp",
+    )
+    code, text, complaint = run(*words)
+    assert code == 1
+    assert "was not reached, it is" in complaint
+    assert "the run was interrupted" in complaint
+    assert "no table over this lattice can go below" in text
+    assert "go below 0," not in text
+    code, text, _ = run(*words, "--json")
+    assert (code, json.loads(text)["interrupted"]) == (1, True)
+
+
+def test_a_run_that_reached_its_gap_was_not_interrupted(run, monkeypatch):
+    asked = []
+
+    class Interrupting(ProgressLine):
+        def __call__(self, row):
+            super().__call__(row)
+            if row.get("gap", 1.0) < 0.9 and not asked:
+                asked.append(row["stage"])
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("metricdp.cli.solve.ProgressLine", Interrupting)
+    code, text, _ = run("solve", *GRID, "--epsilon", 1, "--gap", 0.9)
+    assert asked
     assert code == 0
     assert "\noptimal by " in text
 

@@ -148,13 +148,25 @@ def _answer(result: PlaneResult, target: Path | None, *, gap: float, warnings: l
         for line in result.mechanism.certificate.lines():
             print_line(out, f"  {line}")
         print_line(out, result.mechanism.guarantee.sentence)
+        if result.mechanism.optimality is None:
+            print_line(
+                out,
+                f"Expected loss {result.loss:.6g}; no table over this lattice can go below {result.class_bound:.6g}, "
+                f"so within {100 * result.class_gap:.3g} % of the best of them. The bound for any mechanism is not "
+                "known.",
+            )
         if target is not None:
             print_line(out, f"written to {target}")
         if not is_closed:
+            why = (
+                "the run was interrupted, and this is the best mechanism until then; give it more time, or a larger "
+                "--gap"
+                if result.is_interrupted
+                else "give more time (--time-limit) or accept a larger --gap"
+            )
             print_line(
                 err,
-                f"the gap {gap:g} to the bound of this lattice was not reached, it is {result.class_gap:.3g}: give "
-                "more time (--time-limit) or accept a larger --gap",
+                f"the gap {gap:g} to the bound of this lattice was not reached, it is {result.class_gap:.3g}: {why}",
             )
     if target is None:
         print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
@@ -166,6 +178,7 @@ def _solve_fields(result: PlaneResult) -> dict[str, Any]:
     problem, box = result.problem, result.problem.region
     return {
         "status": result.status.value,
+        "interrupted": result.is_interrupted,
         "method": "conic steps",
         "cells": box.cells,
         "nodes": problem.n_nodes,

@@ -322,8 +322,8 @@ def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:
 
 
 def _check_numbers(gap: float, time_limit: float | None, threads: int | None) -> None:
-    if not _is_number(gap) or not (math.isfinite(gap) and gap >= 0):
-        raise InputError(f"gap must be zero or positive, got {gap!r}: 0.01 means one percent")
+    if not _is_number(gap) or not 0.0 <= gap < 1.0:
+        raise InputError(f"gap must be at least 0 and below 1, got {gap!r}: 0.01 means one percent")
     if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
         raise InputError(f"time_limit must be positive, got {time_limit!r}: give seconds")
     if threads is not None and not (isinstance(threads, Integral) and threads >= 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from tests.solve.plane.lattice import all_cones
@@ -162,6 +164,19 @@ def test_limits_are_kept(problem):
         mdp.solve_plane(problem, gap=1.0)
     with pytest.raises(InputError, match="takes a PlaneProblem"):
         mdp.solve_plane(mdp.Problem(problem.places, epsilon=1.0, eta=1.0))
+
+
+def test_a_run_that_ctrl_c_ended_says_so(problem):
+    def interrupt(row):
+        if row["stage"] == "plane" and "loss" in row:
+            signal.raise_signal(signal.SIGINT)
+
+    result = mdp.solve_plane(problem, gap=0.0, listener=interrupt)
+    assert (result.status, result.is_interrupted) == (mdp.Status.LIMIT, True)
+    assert result.class_bound > 0.0
+    assert result.mechanism.optimality is None
+    assert "any mechanism not bounded" in repr(result)
+    assert not any("go below" in line for line in result.mechanism.certificate.lines())
 
 
 def test_the_status_says_whether_the_gap_was_reached(problem):
