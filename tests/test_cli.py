@@ -312,6 +312,23 @@ def test_interrupted(run, monkeypatch):
     assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; no file is half written\n")
 
 
+def test_what_a_solve_takes_and_leaves_out_is_said_before_it(run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("metricdp.cli.solve.solve", interrupt)
+    _, _, told = run("solve", "road:gothenburg", "--records", 60, "--epsilon", 1)
+    assert "eta = 500 m, the default of road:gothenburg: give --eta" in told
+    assert "NOT PROTECTED with eta = 500 m: records in different ones of" in told
+    assert "are records without any neighbour" in told
+    assert "Nothing will be written: end this and name a file with -o FILE.mdp" in told
+    _, _, told = run("solve", "road:gothenburg", "--records", 60, "--epsilon", 1, "--eta", "connect", "-o", "a.mdp")
+    assert told == "error: interrupted; no file is half written\n"
+    monkeypatch.setattr("metricdp.cli.regions.solve_plane", interrupt)
+    _, _, told = run("solve", "region:41.890,12.480,41.894,12.485", "--epsilon", 1, "--spacing", "0.1")
+    assert told.startswith("Nothing will be written: ")
+
+
 @pytest.fixture
 def ctrl_c(monkeypatch):
     """Ctrl-C as soon as the search begins."""

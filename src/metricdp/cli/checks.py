@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from metricdp.cli.app import err
 from metricdp.data.people import publication_warning
 from metricdp.data.readers.files import is_there
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, remove_leftovers
 from metricdp.errors import InputError
+from metricdp.metric.units import in_words
+from metricdp.problem import Problem
 from metricdp.report.tables import print_line
 
 MAY_BE_MISSING = ("--ledger", "--ledger-key", "the head of --ledger-key")  # accepted even if they do not exist yet
@@ -36,6 +40,27 @@ def check_targets(
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise InputError(f"{other} and {option} both name {path}: give {option} another file")
+
+
+def tell_before_solving(problem: Problem, source: str, *, is_default: bool, is_written: bool) -> None:
+    """Say what is better known before long work: an eta that nobody gave, who is unprotected, and an unnamed file."""
+    graph, reach = problem.graph, in_words(problem.eta, problem.metric.name)
+    alone = int((np.bincount(graph.labels) == 1).sum())
+    if is_default:
+        print_line(err, f"eta = {reach}, the default of {source}: give --eta for another, or --eta connect")
+    if graph.n_components > 1:
+        print_line(
+            err,
+            f"NOT PROTECTED with eta = {reach}: records in different ones of {graph.n_components:,} groups, from one "
+            f"another" + (f"; {alone:,} of these are records without any neighbour" if alone else ""),
+        )
+    tell_of_target(is_written=is_written)
+
+
+def tell_of_target(*, is_written: bool) -> None:
+    """Say before long work that its result will not be kept."""
+    if not is_written:
+        print_line(err, "Nothing will be written: end this and name a file with -o FILE.mdp to keep the mechanism.")
 
 
 def warn_of_people(records: Records, *, columns: Sequence[str] = ()) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from metricdp.cli.app import one_of
 from metricdp.data import read_column, read_rows
-from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.named import DEFAULT_ETA, chosen, default_eta, file_named, named
 from metricdp.data.readers.files import is_there
 from metricdp.errors import InputError
 from metricdp.mechanism.promise import epsilon_for
@@ -31,7 +31,8 @@ ANY_BUDGET = 1.0  # of a problem whose budget is not asked about
 EtaOption = Annotated[
     str | None,
     typer.Option(
-        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all).",
+        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all); by "
+        f"default {', '.join(f'{reach:g} for {name}' for name, reach in DEFAULT_ETA.items())}.",
         autocompletion=one_of("connect"),
     ),
 ]

@@ -12,7 +12,7 @@ from metricdp.apply.files import is_geojson
 from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
 from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
-from metricdp.cli.checks import warn_of_people
+from metricdp.cli.checks import tell_of_target, warn_of_people
 from metricdp.data import Records, read_places, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
 from metricdp.data.region import Region
@@ -123,6 +123,7 @@ def solve_region(
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
+    tell_of_target(is_written=target is not None)
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
 
         def told(row: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, one_of, out, print_json
-from metricdp.cli.checks import check_targets, warn_of_people
+from metricdp.cli.checks import check_targets, tell_before_solving, warn_of_people
 from metricdp.cli.problems import (
     EtaOption,
     FactorOption,
@@ -219,6 +219,7 @@ def solve_command(
         memory_limit=memory_limit,
     )
     warnings = warn_of_people(all_records, columns=column_names(source))
+    tell_before_solving(problem, source, is_default=eta is None, is_written=output is not None)
     with ProgressLine(err, "solving", is_verbose=verbose) as progress:
         result = solve(
             problem,
