@@ -100,13 +100,10 @@ class Plan:
         every = "every record" if self.outputs is None else self.outputs
         found.append(f"outputs  {problem.n_outputs:,} of {problem.n_records:,} records ({every})")
         if made.window is not None and made.window_share is not None:
-            found.append(
-                f"windows  {in_words(made.window, metric)} around each output, {100 * made.window_share:.3g} % of all "
-                "entries"
-            )
+            share = 100 * min(made.window_share, 1.0)
+            found.append(f"windows  {in_words(made.window, metric)} around each output, {share:.3g} % of all entries")
         found.append(
-            f"solving  about {made.n_bytes / GIGABYTE:.2g} GB and {duration(made.seconds)} for a gap of "
-            f"{100 * self.gap:g} % ({made.method})"
+            f"solving  {made.memory} and {duration(made.seconds)} for a gap of {100 * self.gap:g} % ({made.method})"
         )
         said = []
         if self.distance_at_most is not None:
