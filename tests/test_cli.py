@@ -568,6 +568,8 @@ def test_a_partition_without_anything_to_divide(run, words, remedy):
 
 def test_windows_of_regions_are_said_without_a_bound():
     assert in_words({"stage": "windows", "entries": 12_000, "regions": 4}) == "12,000 entries in windows"
+    row = {"stage": "interior", "lower_bound": 0.2, "upper_bound": float("inf"), "gap": 1.0}
+    assert in_words(row) == "no mechanism can go below 0.2; none is made yet"
 
 
 def test_progress_has_a_table_for_each_iterative_method():
@@ -637,7 +639,7 @@ def test_reports_are_not_written_over_the_input(run, tmp_path):
     [
         (b"name,id\na,r00c00\nb\n", ["line 3 has 1 cells"]),
         (b"id\n" + b"x" * 200_000 + b"\n", ["line 2 is not CSV", "field"]),
-        (b"name\na\n", ["0 columns id: one is needed"]),
+        (b"name\na\n", ["no column id: one is needed"]),
         (b"id,id\na,b\n", ["2 columns id: one is needed"]),
         (b"id\n\xff\n", ["UTF-8"]),
         (b"", ["empty"]),

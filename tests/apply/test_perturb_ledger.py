@@ -138,7 +138,7 @@ def test_no_one_is_charged_and_nothing_written_if_one_budget_does_not_suffice(pe
         (IDS + "nowhere,Ana\n", (), "record"),
         (IDS + "a,\n", (), "row 4 has no person in 'user': give every row a name"),
         (IDS + "a,Ana,7\n", (), "line 5 has 3 cells"),
-        ("id,name\na,Ana\n", (), "has 0 columns 'user', but one is needed"),
+        ("id,name\na,Ana\n", (), "has no column 'user'; it has 'id', 'name': name one column"),
         (PLACES + "Ben,59.0,11.97,u4\n", ("--snap-limit", 0.1), "1 of 4 places are farther than 0.1"),
         (IDS, ("--person", "id"), "the column id names the true records"),
     ],

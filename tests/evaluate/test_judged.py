@@ -80,6 +80,31 @@ def test_comparisons_that_are_refused(given, message):
         compare(given, problem, ["uniform"])
 
 
+@pytest.mark.parametrize(
+    ("epsilons", "mechanisms", "message"),
+    [
+        (1.0, "optimal", "must be a list of numbers, got 1.0"),
+        ("1", "optimal", "must be a list of numbers, got '1'"),
+        (["1"], "optimal", "must be a list of numbers"),
+        ([1.0], "o", "unknown mechanism 'o'"),
+        ([1.0], {"exponential": "uniform"}, "'exponential' is that of a mechanism to build"),
+    ],
+)
+def test_sweeps_of_another_form_are_refused(epsilons, mechanisms, message):
+    with pytest.raises(mdp.InputError, match=message):
+        sweep(mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0), epsilons, mechanisms)
+
+
+def test_only_problems_are_solved():
+    with pytest.raises(mdp.InputError, match="solve takes a Problem, got str"):
+        mdp.solve("x")
+
+
+def test_a_sweep_takes_one_name():
+    found = sweep(mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0), np.array([1.0, 2]), "exponential")
+    assert found.names == ("exponential",)
+
+
 def test_the_curve_stays_above_its_lower_bound():
     problem = small_problem("grid", seed=5)
     budgets = [0.5 * problem.epsilon, problem.epsilon, 2.0 * problem.epsilon]
@@ -106,7 +131,7 @@ def test_the_curve_is_drawn():
     problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0)
     axes = plot_sweep(sweep(problem, [0.5, 1.0], {"optimal": "optimal", "open": lambda _: np.eye(4)}))
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["optimal", "open (not certified)", "no mechanism goes below"]
+    assert labels == ["optimal", "open", "open: not certified", "no mechanism goes below"]
     assert axes.get_xlabel() == "epsilon per unit of distance"
 
 

@@ -58,8 +58,8 @@ def test_names_with_an_apostrophe_for_spreadsheets(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x1,x2\n1,2\n", "has 0 columns 'report'"),
-        ("report\nnowhere\n", "after 0 reports: report 1 of 1 is not an output"),
+        ("x1,x2\n1,2\n", "has no column 'report': name one column"),
+        ("report\nnowhere\n", "in .*: report 1 of 1 is not an output"),
         ("report,weight\nr00c00,3\n", "has a column 'weight' of weights"),
         *(
             (f"report,{name}\nr00c00,3\n", f"has a column '{name}' of weights")

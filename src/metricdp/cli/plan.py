@@ -38,7 +38,7 @@ def plan_command(
     ],
     within: Annotated[str, typer.Option(help="A distance such as 200m, 0.2km or 0.2: people so near look alike.")],
     factor: Annotated[
-        float, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
+        float, typer.Option(help="Somebody --within so far sends the same report at least 1/FACTOR as often.")
     ],
     reports: Annotated[
         str, typer.Option(help="How many reports of a person the promise covers, such as 5 or 5/day.")

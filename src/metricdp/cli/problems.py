@@ -40,7 +40,7 @@ WithinOption = Annotated[
     str | None, typer.Option(help="With --factor in place of --epsilon: a distance such as 200m, 0.2km or 0.2.")
 ]
 FactorOption = Annotated[
-    float | None, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
+    float | None, typer.Option(help="Somebody --within so far sends the same report at least 1/FACTOR as often.")
 ]
 ReportsOption = Annotated[
     str | None, typer.Option(help="With --within: how many reports of a person it covers, such as 5 or 5/day.")

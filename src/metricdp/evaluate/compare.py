@@ -122,6 +122,17 @@ def compare(
             raise InputError(f"each mechanism to compare needs a name that is a text, got {name!r}: name it")
         if name in NAMES:
             raise InputError(f"the name {name!r} is that of a mechanism to build: give yours another name")
+    return compared(given, problem, against, time_limit=time_limit)
+
+
+def compared(
+    given: Mapping[str, AnyMechanism],
+    problem: Problem,
+    against: Sequence[str] = (),
+    *,
+    time_limit: float | None = TIME_LIMIT_SECONDS,
+) -> Comparison:
+    """Return the comparison of mechanisms whose names have been checked."""
     entries = [_judged(name, one, problem) for name, one in given.items()]
     unavailable, estimates = {}, []
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES

@@ -213,7 +213,7 @@ def plan(
         ``within``, ``factor``, ``reports`` and ``outputs`` (points) are taken, and the answer is a `RegionPlan`.
     within, factor
         The promise: somebody at this distance (``"200m"``, ``"0.2km"``, or a number in the metric's unit) sends the
-        same report at least one in ``factor`` times as often.
+        same report at least 1 / ``factor`` as often.
     reports
         How many reports of one person the promise covers: a number, or ``"5/day"``.
     eta

@@ -16,6 +16,7 @@ from metricdp.errors import InputError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
 from metricdp.problem.memory_model import most_bytes
+from metricdp.problem.problem import Problem
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import Found, solve_components
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.problem.problem import Problem
     from metricdp.solve.contract import Method, Solver
 
 METHODS = methods()
@@ -104,6 +104,11 @@ def solve(
     >>> result.status.value, round(result.loss, 6)
     ('optimal', 0.495513)
     """
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"solve takes a Problem, got {type(problem).__name__}: make one with metricdp.Problem(records, "
+            "epsilon=10.0, eta=2.0)"
+        )
     asked, problem = problem, problem.at_one_epsilon
     solver = solver_for(method, options)
     _check_numbers(gap, time_limit, threads)
