@@ -702,7 +702,10 @@ def test_perturb_needs_known_ids_and_one_way_of_input(run):
     run("solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "-o", "g.mdp")
     assert run("perturb", "g.mdp", "nobody")[::2] == (
         2,
-        "error: id 1 of 1 is not a record of this mechanism: use one of its record ids\n",
+        (
+            "error: id 1 of 1 is not a record of this mechanism: use one of its record ids; metricdp evaluate FILE.mdp "
+            "--against none --per-record ids.csv writes them all\n"
+        ),
     )
     assert run("perturb", "g.mdp")[0] == 2
     assert run("perturb", "g.mdp", "r00c00", "--input", "x.csv", "--output", "y.csv")[0] == 2
@@ -798,3 +801,34 @@ def test_a_column_of_epsilons(run, tmp_path):
     assert code == 0
     code, *_ = run("perturb", target, "a")
     assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("solve", *GRID, "--epsilon", 1, "--gap", "1%"), "got '1%'; give 0.01;"),
+        (("solve", *GRID, "--epsilon", 1, "--time-limit", "10s"), "got '10s'; give seconds: 10;"),
+        (("solve", *GRID, "--epsilon", 1, "--time-limit", "2min"), "got '2min'; give seconds: 120;"),
+        (("perturb", "g.mdp", "-", "--limit", "6.94/day"), "got '6.94/day'; give --limit 6.94 --window 1d;"),
+        (("perturb", "g.mdp", "-", "--limit", "some"), "got 'some'; see"),
+        (("solve", *GRID, "--epsilon", 1, "--resume"), "--resume goes with --checkpoint FOLDER"),
+        (("verify", "no.mdp"), "there is no file no.mdp: check its name"),
+        (("verify", "gps.csv"), "name a .mdp file as it was written"),
+    ],
+)
+def test_errors_say_what_to_type(run, tmp_path, words, told):
+    (tmp_path / "gps.csv").write_text("lat,lon\n57.7,11.97\n57.71,11.98\n")
+    code, text, complaint = run(*words)
+    assert (code, text) == (2, "")
+    assert told in complaint
+
+
+def test_packed_files_are_to_be_unpacked_first(run):
+    assert run("solve", *GRID, "--epsilon", 1, "-o", "g.mdp")[0] == 0
+    assert run("export", "g.mdp", "-o", "lean.mdp", "--compress")[0] == 0
+    for words in (("verify",), ("perturb", "r00c00"), ("evaluate",)):
+        code, text, complaint = run(words[0], "lean.mdp.gz", *words[1:])
+        assert (code, text) == (2, "")
+        assert "lean.mdp.gz is packed: unpack it first, with gunzip lean.mdp.gz" in complaint
+    with pytest.raises(mdp.FileFormatError, match="is packed: unpack it first"):
+        mdp.load("lean.mdp.gz")

@@ -205,7 +205,7 @@ class TestFromMatrix:
             mdp.CertificationError, match=r"not 1-mDP: .*0 for the other, a factor above exp.1.0 . 1.0.$"
         ):
             mdp.Mechanism.from_matrix(self.problem, np.eye(2), repair=False)
-        with pytest.raises(mdp.InputError, match="row 1 of the matrix sums to 0.5.*let the matrix be repaired"):
+        with pytest.raises(mdp.InputError, match="row 2 of the matrix sums to 0.5.*let the matrix be repaired"):
             mdp.Mechanism.from_matrix(self.problem, np.array([[0.5, 0.5], [0.25, 0.25]]), repair=False)
 
     def test_without_repair_tiny_entries_stay_positive(self):

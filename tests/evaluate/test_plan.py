@@ -32,6 +32,7 @@ def test_the_budget_keeps_the_promise_exactly(within, factor, reports):
 
 def test_sentences():
     assert Promise.of("0.5km", 2.5).sentence.endswith("500 m away would send the same report at least 1/2.5 as often.")
+    assert Promise.of("2km", 2, reports="3 per Weeks").period == "week"
     many = Promise.of("2km", 2, reports="3 per week")
     assert many.sentence == "Somebody 2 km away would send the same 3 reports of a week at least half as often."
     assert Promise.of(2.0, 3, reports=7, metric="matrix").sentence == (
@@ -42,6 +43,7 @@ def test_sentences():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"reports": "5/parsec"}, "reports must be counted in a time that is known, got '5/parsec'"),
         ({"factor": 1.0}, "factor must be above 1"),
         ({"factor": math.inf}, "factor must be above 1"),
         ({"factor": "4"}, "factor must be above 1"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from metricdp.cli.app import err
 from metricdp.data.people import publication_warning
-from metricdp.data.readers.files import is_there
+from metricdp.data.readers.files import format_of, is_there
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable, remove_leftovers
 from metricdp.errors import InputError
@@ -17,6 +17,12 @@ from metricdp.metric.units import in_words
 from metricdp.problem import Problem
 from metricdp.report.tables import print_line
 
+# what no command writes as text or as a mechanism
+OTHER_FORMATS = (
+    ".xlsx", ".xlsm", ".xls", ".ods", ".docx", ".pdf", ".zip", ".png", ".svg", ".jpg", ".html", ".npy", ".npz", ".gpkg",
+    ".shp", ".kml", ".sqlite", ".db", ".pbf", ".graphml",
+)  # fmt: skip
+TEXT_FORMATS = (".csv", ".tsv", ".txt", ".json", ".geojson", ".jsonl", ".md", ".parquet")
 MAY_BE_MISSING = ("--ledger", "--ledger-key", "the head of --ledger-key")  # accepted even if they do not exist yet
 
 
@@ -40,6 +46,12 @@ def check_targets(
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise InputError(f"{other} and {option} both name {path}: give {option} another file")
+
+
+def check_ending(option: str, path: Path | None, *, content: str, remedy: str, also: Sequence[str] = ()) -> None:
+    """Refuse a name that ends as files of another format do; any other ending, or none, is allowed."""
+    if path is not None and format_of(path) in {*OTHER_FORMATS, *also}:
+        raise InputError(f"{option} {path} is named as another format than {content}: {remedy}")
 
 
 def tell_before_solving(problem: Problem, source: str, *, is_default: bool, is_written: bool) -> None:

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
-from metricdp.cli.checks import check_targets
+from metricdp.cli.checks import check_ending, check_targets
 from metricdp.cli.curves import epsilons_of, leakage_fields, print_sweep, print_told, sweep_fields, swept, told
 from metricdp.cli.regions import print_region, refuse_options, region_fields
 from metricdp.data import read_matrix, read_places
@@ -111,6 +111,7 @@ def evaluate_command(
             "--transition": transition,
         },
     )
+    check_ending("--per-record", per_record, content="the CSV that is written", remedy="end it in .csv")
     region = load_plane(file) if is_plane_file(file) else None
     if region is not None and against == DEFAULT_AGAINST:
         against = ",".join(REGION_BASELINES)

@@ -18,7 +18,7 @@ from metricdp.apply.text import UNKNOWN_POLICIES, perturb_text
 from metricdp.budget.charges import head_path
 from metricdp.budget.spending import budget
 from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, out, print_json, write_out
-from metricdp.cli.checks import check_targets
+from metricdp.cli.checks import check_ending, check_targets
 from metricdp.cli.counting import Counting
 from metricdp.cli.problems import length_of
 from metricdp.cli.regions import perturb_region, refuse_options
@@ -227,6 +227,7 @@ def perturb(
 
 def _check_names(files: dict[str, Path | None]) -> None:
     """Refuse names of formats that only streams have: what is written under such a name would be another format."""
+    check_ending("--output", files["--output"], content="CSV, GeoJSON or text", remedy="end it in .csv or .geojson")
     for option, path in files.items():
         kind = None if path is None else STREAM_SUFFIXES.get(format_of(path))
         if kind is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, one_of, out, print_json
-from metricdp.cli.checks import check_targets, tell_before_solving, warn_of_people
+from metricdp.cli.checks import TEXT_FORMATS, check_ending, check_targets, tell_before_solving, warn_of_people
 from metricdp.cli.problems import (
     EtaOption,
     FactorOption,
@@ -160,6 +160,9 @@ def solve_command(
             "--streets": streets,
         },
     )
+    check_ending("--output", output, content="a mechanism", remedy="end it in .mdp", also=TEXT_FORMATS)
+    if resume and checkpoint is None:
+        raise InputError("--resume goes with --checkpoint FOLDER: name the folder of the run to go on with")
     seed = whole_seed(seed)
     if output is not None and is_packed(output):
         raise InputError(

@@ -133,7 +133,7 @@ def compared(
     time_limit: float | None = TIME_LIMIT_SECONDS,
 ) -> Comparison:
     """Return the comparison of mechanisms whose names have been checked."""
-    entries = [_judged(name, one, problem) for name, one in given.items()]
+    entries = [_judged(name, one, problem, is_one_of_many=len(given) > 1) for name, one in given.items()]
     unavailable, estimates = {}, []
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in dict.fromkeys(against):
@@ -174,11 +174,16 @@ class _Entry(NamedTuple):
     note: str
 
 
-def _judged(name: str, given: AnyMechanism, problem: Problem) -> _Entry:
+def _judged(name: str, given: AnyMechanism, problem: Problem, *, is_one_of_many: bool) -> _Entry:
     """Return a mechanism or a matrix of somebody's with its losses and what it satisfies."""
     if isinstance(given, Mechanism):
         return _of_mechanism(name, given, "", problem)
-    Z, found = as_probabilities(given, problem), audit(given, problem)
+    try:
+        Z, found = as_probabilities(given, problem), audit(given, problem)
+    except InputError as error:
+        if is_one_of_many:
+            raise InputError(f"in {name}: {error}") from None
+        raise
     note = "a matrix as it is" if found.holds else f"{100 * found.share_violated:.3g} % of its constraints are violated"
     remapped = matrix_loss(remapped_matrix(Z, problem), problem)
     return _Entry(name, Z, matrix_loss(Z, problem), remapped, found.epsilon, found.holds, note)

@@ -15,7 +15,7 @@ import numpy as np
 
 from metricdp.data.records import Records
 from metricdp.data.writing import check_writable
-from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.errors import CertificationError, FileFormatError, InputError, UnmetError
 from metricdp.mechanism.certificate import as_claimed
 from metricdp.mechanism.container import read_header, short, write
 from metricdp.mechanism.layout import DENSE, OWN_BUDGETS, SPARSE, checked_tensors, layout_of
@@ -128,7 +128,7 @@ def load(path: str | Path, *, require: str | None = None) -> Mechanism:
         raise FileFormatError(f"cannot read {source}: {error}") from None
     unmet = "" if require is None else mechanism.guarantee.unmet(require)
     if unmet:
-        raise CertificationError(f"{source} does not meet the requirement: {unmet}")
+        raise UnmetError(f"{source} does not meet the requirement: {unmet}")
     return mechanism
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from metricdp.data.region import Region
 from metricdp.data.weights import KINDS
 from metricdp.data.writing import check_writable
-from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.errors import CertificationError, FileFormatError, InputError, UnmetError
 from metricdp.mechanism.certificate import Optimality, as_claimed
 from metricdp.mechanism.container import (
     Kinds,
@@ -104,7 +104,7 @@ def load_plane(path: str | Path, *, require: str | None = None) -> PlaneMechanis
         raise FileFormatError(f"cannot read {source}: {error}") from None
     unmet = "" if require is None else mechanism.guarantee.unmet(require)
     if unmet:
-        raise CertificationError(f"{source} does not meet the requirement: {unmet}")
+        raise UnmetError(f"{source} does not meet the requirement: {unmet}")
     return mechanism
 
 
