@@ -61,11 +61,8 @@ def tell_before_solving(problem: Problem, source: str, *, is_default: bool, is_w
     if is_default:
         print_line(err, f"eta = {reach}, the default of {source}: give --eta for another, or --eta connect")
     if graph.n_components > 1:
-        print_line(
-            err,
-            f"NOT PROTECTED with eta = {reach}: records in different ones of {graph.n_components:,} groups, from one "
-            f"another" + (f"; {alone:,} of these are records without any neighbour" if alone else ""),
-        )
+        single = f" ({alone:,} are records without a neighbour)" if alone else ""
+        print_line(err, f"NOT PROTECTED at eta = {reach}: {graph.n_components:,} groups from one another{single}")
     tell_of_target(is_written=is_written)
 
 

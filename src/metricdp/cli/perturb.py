@@ -40,9 +40,7 @@ STREAM_SUFFIXES = {
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
-LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "window"), None) | {
-    "change_limit": False
-}
+LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "change_limit", "window"))
 STREAM_DEFAULTS = {"format": None, "to": None, "over": "refuse", "memory": None}
 
 
@@ -177,7 +175,7 @@ def perturb(
         "ledger_key": ledger_key,
         "new_ledger": new_ledger,
         "limit": limit,
-        "change_limit": change_limit,
+        "change_limit": change_limit or None,
         "window": window,
     }
     _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=has_rows)
