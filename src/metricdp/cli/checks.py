@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,17 @@ def check_ending(option: str, path: Path | None, *, content: str, remedy: str, a
     """Refuse a name that ends as files of another format do; any other ending, or none, is allowed."""
     if path is not None and format_of(path) in {*OTHER_FORMATS, *also}:
         raise InputError(f"{option} {path} is named as another format than {content}: {remedy}")
+
+
+def after(say: Callable[[], None], progress: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a listener that says something when the run starts, and not before: wrong input gives one line only."""
+
+    def told(row: dict[str, Any]) -> None:
+        if row["stage"] == "start":
+            say()
+        progress(row)
+
+    return told
 
 
 def tell_before_solving(problem: Problem, source: str, *, is_default: bool, is_written: bool) -> None:

@@ -123,12 +123,13 @@ def solve_region(
     named = None if outputs is None else read_records(file_named("--outputs", outputs))
     warnings = [] if named is None else warn_of_people(named)  # outputs are written into the file
     problem = PlaneProblem(box, epsilon=epsilon, outputs=named, places=places)
-    tell_of_target(is_written=target is not None)
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
 
         def told(row: dict[str, Any]) -> None:
             if row["stage"] == "start" and "records" in row:  # a run of its own, with its own clock
                 print_line(err, "Now the bound for any mechanism, from the places as records:")
+            elif row["stage"] == "start":
+                tell_of_target(is_written=target is not None)
             progress(row)
 
         result = solve_plane(problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, listener=told)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, one_of, out, print_json
-from metricdp.cli.checks import TEXT_FORMATS, check_ending, check_targets, tell_before_solving, warn_of_people
+from metricdp.cli.checks import TEXT_FORMATS, after, check_ending, check_targets, tell_before_solving, warn_of_people
 from metricdp.cli.problems import (
     EtaOption,
     FactorOption,
@@ -222,7 +223,7 @@ def solve_command(
         memory_limit=memory_limit,
     )
     warnings = warn_of_people(all_records, columns=column_names(source))
-    tell_before_solving(problem, source, is_default=eta is None, is_written=output is not None)
+    said = partial(tell_before_solving, problem, source, is_default=eta is None, is_written=output is not None)
     with ProgressLine(err, "solving", is_verbose=verbose) as progress:
         result = solve(
             problem,
@@ -234,7 +235,7 @@ def solve_command(
             cluster=_cluster(cluster, tls_ca, tls_cert, tls_key),
             checkpoint=checkpoint,
             resume=resume,
-            listener=progress,
+            listener=after(said, progress),
         )
     if output is not None:
         save(result.mechanism, output)
