@@ -67,4 +67,4 @@ def mechanism_of(name: str, *, epsilon: float = 5.0) -> tuple[mdp.Mechanism, flo
     """A mechanism with tight rows on one of the shapes, and the snap limit to use with it."""
     make, eta, limit = SHAPES[name]
     problem = mdp.Problem(make(), epsilon=epsilon, eta=eta, outputs=12, loss="distance")
-    return mdp.solve(problem, method="kernel", gap=1.0).mechanism, limit
+    return mdp.solve(problem, method="kernel", gap=0.99).mechanism, limit

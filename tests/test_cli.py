@@ -201,7 +201,8 @@ BAD = {
     "empty CSV": (["data.csv", "--epsilon", 1, "--eta", 1], "", ["empty"]),
     "not UTF-8": (["data.csv", "--epsilon", 1, "--eta", 1], b"lat,lon,id\n1,2,\xff\xfe\n", ["UTF-8"]),
     "seed": ([*GRID, "--epsilon", 1, "--seed", -1], None, ["--seed must be zero or more", "-1"]),
-    "gap": ([*GRID, "--epsilon", 1, "--gap", "nan"], None, ["gap must be zero or positive", "nan"]),
+    "gap": ([*GRID, "--epsilon", 1, "--gap", "nan"], None, ["gap must be at least 0 and below 1", "nan"]),
+    "gap in percents": ([*GRID, "--epsilon", 1, "--gap", "5"], None, ["gap must be at least 0 and below 1", "5.0"]),
     "time limit": ([*GRID, "--epsilon", 1, "--time-limit", 0], None, ["time_limit must be positive", "0"]),
     "threads": ([*GRID, "--epsilon", 1, "--threads", 0], None, ["threads must be a whole number of at least 1", "0"]),
 }
@@ -311,6 +312,23 @@ def test_interrupted(run, monkeypatch):
     assert run("solve", *GRID, "--epsilon", 1) == (3, "", "error: interrupted; no file is half written\n")
 
 
+def test_what_a_solve_takes_and_leaves_out_is_said_before_it(run, monkeypatch):
+    def interrupt(*_, listener, **__):
+        listener({"stage": "start", "seconds": 0.0, "nodes": 1, "outputs": 1, "forecast_mb": 1.0})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("metricdp.cli.solve.solve", interrupt)
+    _, _, told = run("solve", "road:gothenburg", "--records", 60, "--epsilon", 1)
+    assert "eta = 500 m, the default of road:gothenburg: give --eta" in told
+    assert re.search(r"NOT PROTECTED at eta = 500 m: \d+ groups from one another \(\d+ are records without", told)
+    assert "Nothing will be written: end this and name a file with -o FILE.mdp" in told
+    _, _, told = run("solve", "road:gothenburg", "--records", 60, "--epsilon", 1, "--eta", "connect", "-o", "a.mdp")
+    assert not any(words in told for words in ("eta =", "NOT PROTECTED", "Nothing will be written"))
+    monkeypatch.setattr("metricdp.cli.regions.solve_plane", interrupt)
+    _, _, told = run("solve", "region:41.890,12.480,41.894,12.485", "--epsilon", 1, "--spacing", "0.1")
+    assert told.startswith("Nothing will be written: ")
+
+
 @pytest.fixture
 def ctrl_c(monkeypatch):
     """Ctrl-C as soon as the search begins."""
@@ -337,9 +355,49 @@ def test_a_run_that_ctrl_c_ended_says_so(run, words):
     assert run("verify", "best.mdp")[0] == 0
 
 
-@pytest.mark.usefixtures("ctrl_c")
-def test_a_run_that_reached_its_gap_was_not_interrupted(run):
-    code, text, _ = run("solve", *GRID, "--epsilon", 1, "--gap", 1)  # anything will do
+def test_a_run_for_a_region_that_ctrl_c_ended_says_so(run, monkeypatch):
+    class Interrupting(ProgressLine):
+        def __call__(self, row):
+            super().__call__(row)
+            if row["stage"] == "plane" and "loss" in row:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("metricdp.cli.regions.ProgressLine", Interrupting)
+    words = (
+        "solve",
+        "region:41.890,12.480,41.894,12.485",
+        "--epsilon",
+        1,
+        "--spacing",
+        "0.1",
+        "--gap",
+        0,
+        "-o",
+        "a.mdp",
+    )
+    code, text, complaint = run(*words)
+    assert code == 1
+    assert "was not reached, it is" in complaint
+    assert "the run was interrupted" in complaint
+    assert "no table over this lattice can go below" in text
+    assert "go below 0," not in text
+    code, text, _ = run(*words, "--json")
+    assert (code, json.loads(text)["interrupted"]) == (1, True)
+
+
+def test_a_run_that_reached_its_gap_was_not_interrupted(run, monkeypatch):
+    asked = []
+
+    class Interrupting(ProgressLine):
+        def __call__(self, row):
+            super().__call__(row)
+            if row.get("gap", 1.0) < 0.9 and not asked:
+                asked.append(row["stage"])
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("metricdp.cli.solve.ProgressLine", Interrupting)
+    code, text, _ = run("solve", *GRID, "--epsilon", 1, "--gap", 0.9)
+    assert asked
     assert code == 0
     assert "\noptimal by " in text
 
@@ -510,6 +568,8 @@ def test_a_partition_without_anything_to_divide(run, words, remedy):
 
 def test_windows_of_regions_are_said_without_a_bound():
     assert in_words({"stage": "windows", "entries": 12_000, "regions": 4}) == "12,000 entries in windows"
+    row = {"stage": "interior", "lower_bound": 0.2, "upper_bound": float("inf"), "gap": 1.0}
+    assert in_words(row) == "no mechanism can go below 0.2; none is made yet"
 
 
 def test_progress_has_a_table_for_each_iterative_method():
@@ -579,7 +639,7 @@ def test_reports_are_not_written_over_the_input(run, tmp_path):
     [
         (b"name,id\na,r00c00\nb\n", ["line 3 has 1 cells"]),
         (b"id\n" + b"x" * 200_000 + b"\n", ["line 2 is not CSV", "field"]),
-        (b"name\na\n", ["0 columns id: one is needed"]),
+        (b"name\na\n", ["no column id: one is needed"]),
         (b"id,id\na,b\n", ["2 columns id: one is needed"]),
         (b"id\n\xff\n", ["UTF-8"]),
         (b"", ["empty"]),
@@ -642,7 +702,10 @@ def test_perturb_needs_known_ids_and_one_way_of_input(run):
     run("solve", "grid:2x2", "--epsilon", 1, "--eta", 1, "-o", "g.mdp")
     assert run("perturb", "g.mdp", "nobody")[::2] == (
         2,
-        "error: id 1 of 1 is not a record of this mechanism: use one of its record ids\n",
+        (
+            "error: id 1 of 1 is not a record of this mechanism: use one of its record ids; metricdp evaluate FILE.mdp "
+            "--against none --per-record ids.csv writes them all\n"
+        ),
     )
     assert run("perturb", "g.mdp")[0] == 2
     assert run("perturb", "g.mdp", "r00c00", "--input", "x.csv", "--output", "y.csv")[0] == 2
@@ -738,3 +801,34 @@ def test_a_column_of_epsilons(run, tmp_path):
     assert code == 0
     code, *_ = run("perturb", target, "a")
     assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("solve", *GRID, "--epsilon", 1, "--gap", "1%"), "got '1%'; give 0.01;"),
+        (("solve", *GRID, "--epsilon", 1, "--time-limit", "10s"), "got '10s'; give seconds: 10;"),
+        (("solve", *GRID, "--epsilon", 1, "--time-limit", "2min"), "got '2min'; give seconds: 120;"),
+        (("perturb", "g.mdp", "-", "--limit", "6.94/day"), "got '6.94/day'; give --limit 6.94 --window 1d;"),
+        (("perturb", "g.mdp", "-", "--limit", "some"), "got 'some'; see"),
+        (("solve", *GRID, "--epsilon", 1, "--resume"), "--resume goes with --checkpoint FOLDER"),
+        (("verify", "no.mdp"), "there is no file no.mdp: check its name"),
+        (("verify", "gps.csv"), "name a .mdp file as it was written"),
+    ],
+)
+def test_errors_say_what_to_type(run, tmp_path, words, told):
+    (tmp_path / "gps.csv").write_text("lat,lon\n57.7,11.97\n57.71,11.98\n")
+    code, text, complaint = run(*words)
+    assert (code, text) == (2, "")
+    assert told in complaint
+
+
+def test_packed_files_are_to_be_unpacked_first(run):
+    assert run("solve", *GRID, "--epsilon", 1, "-o", "g.mdp")[0] == 0
+    assert run("export", "g.mdp", "-o", "lean.mdp", "--compress")[0] == 0
+    for words in (("verify",), ("perturb", "r00c00"), ("evaluate",)):
+        code, text, complaint = run(words[0], "lean.mdp.gz", *words[1:])
+        assert (code, text) == (2, "")
+        assert "lean.mdp.gz is packed: unpack it first, with gunzip lean.mdp.gz" in complaint
+    with pytest.raises(mdp.FileFormatError, match="is packed: unpack it first"):
+        mdp.load("lean.mdp.gz")

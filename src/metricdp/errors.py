@@ -67,6 +67,10 @@ class CertificationError(MetricDPError):
     """A table does not satisfy epsilon-mDP; no mechanism is released."""
 
 
+class UnmetError(CertificationError):
+    """A mechanism is as private as its file claims, but not what was required of it."""
+
+
 class SolverError(MetricDPError):
     """The LP solver returned no usable solution."""
 

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -64,6 +66,50 @@ def test_the_ledger_must_exist_or_be_made_on_purpose(perturb, tmp_path):
     assert spent_in("budget.db") == (800.0, 400.0)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("--limit", 0.5), ("--new-ledger", 0.5), ("--limit", 800, "--person", "usr"), ("--limit", 800, "--keep", "x")],
+)
+@pytest.mark.parametrize("way", ["file", "stream"])
+def test_a_mistaken_first_run_leaves_no_ledger(run, perturb, monkeypatch, tmp_path, words, way):
+    if way == "file":
+        assert perturb(*words)[0] in (1, 2)
+    else:
+        monkeypatch.chdir(tmp_path)
+        done = subprocess.run(
+            [sys.executable, "-m", "metricdp", "perturb", "city.mdp", "-", "--person", "user", "--ledger", "budget.db"]
+            + [str(word) for word in words],
+            input=IDS.encode(),
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) in {(1, b""), (2, b"")}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["city.mdp", "in.csv"]
+    code, _, told = perturb("--limit", 800)
+    assert code == 0
+    assert "New ledger budget.db" in told
+    assert spent_in("budget.db") == (400.0, 200.0)
+
+
+def test_the_limit_is_changed_in_the_shell(perturb, tmp_path):
+    assert perturb("--limit", 400)[0] == 0
+    code, _, complaint = perturb("--limit", 800)
+    assert code == 2
+    assert "has the limit 400, not 800: leave --limit out to charge it as it is, or add --change-limit" in complaint
+    assert perturb("--change-limit")[0] == 2
+    assert spent_in("budget.db") == (400.0, 200.0)
+    code, _, told = perturb("--limit", 800, "--change-limit")
+    assert code == 0
+    assert "is 800 from now on, for everyone; it was 400" in told
+    assert spent_in("budget.db") == (800.0, 400.0)
+    assert mdp.Ledger(tmp_path / "budget.db", must_exist=True).limit == 800
+    assert perturb("--limit", 0)[0] == 2
+    (tmp_path / "budget.db").unlink()
+    code, _, complaint = perturb("--limit", 800, "--change-limit")
+    assert code == 2
+    assert "does not exist" in complaint
+
+
 def test_the_person_is_not_written_unless_kept(perturb, tmp_path):
     assert perturb("--new-ledger", 9000)[0] == 0
     assert rows_of(tmp_path / "out.csv")[0] == ["report", "lat", "lon"]
@@ -92,7 +138,7 @@ def test_no_one_is_charged_and_nothing_written_if_one_budget_does_not_suffice(pe
         (IDS + "nowhere,Ana\n", (), "record"),
         (IDS + "a,\n", (), "row 4 has no person in 'user': give every row a name"),
         (IDS + "a,Ana,7\n", (), "line 5 has 3 cells"),
-        ("id,name\na,Ana\n", (), "has 0 columns 'user', but one is needed"),
+        ("id,name\na,Ana\n", (), "has no column 'user'; it has 'id', 'name': name one column"),
         (PLACES + "Ben,59.0,11.97,u4\n", ("--snap-limit", 0.1), "1 of 4 places are farther than 0.1"),
         (IDS, ("--person", "id"), "the column id names the true records"),
     ],

@@ -61,7 +61,10 @@ def test_a_region_is_solved_verified_and_used(command, points, tmp_path):
     assert json.loads(out)["domain"] == "plane"
     code, _, err = command("verify", made, "--require", "epsilon<=0.5")
     assert code == 1
-    assert "NOT PRIVATE" in err
+    assert "NOT AS REQUIRED" in err
+    code, _, err = command("audit", made, "--pipeline", "builtin:points")
+    assert code == 2
+    assert "is the mechanism of a region, not of records" in err
     reports = tmp_path / "reports.csv"
     code, out, _ = command("perturb", made, "--input", points, "--output", reports, "--keep", "who")
     assert code == 0

@@ -80,7 +80,7 @@ def test_one_of_ours_that_the_limit_stopped_reaches_nothing():
 
 def test_a_run_that_the_limit_stopped_does_not_count_as_reached():
     runs = Runs()
-    run_once(SMALL, "direct", runs, gap=1.0, limit=1e-6)
+    run_once(SMALL, "direct", runs, gap=0.99, limit=1e-6)
     assert runs.is_cut_off
     assert not runs.reached
 

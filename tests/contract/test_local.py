@@ -194,7 +194,7 @@ def test_full_windows_name_what_costs_less():
         seconds_per_step=168.0,
         steps=500.0,
         seconds_of_looks=0.0,
-        n_bytes=7e11,
+        n_bytes=7e11 - 15e7,
     )
     assert prediction(counts, 20_000, 20_000, 0.02) == (
         "windows hold 100 % of 20,000 x 20,000 entries, so hardly anything can be left out at this epsilon: a gap of "

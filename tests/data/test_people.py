@@ -115,6 +115,15 @@ def test_the_command_line_says_so(run, tmp_path):
     assert "WARNING" not in complaint
 
 
+def test_a_plan_says_so(run, tmp_path):
+    rows = "".join(f"u{row},{57.7 + 0.01 * (row % 3)},11.97\n" for row in range(9))
+    (tmp_path / "trips.csv").write_text("user,lat,lon\n" + rows)
+    words = ["plan", "trips.csv", "--within", "200m", "--factor", 4]
+    assert "WARNING: 'trips' looks like data about people" in run(*words)[2]
+    (warning,) = json.loads(run(*words, "--json")[1])["warnings"]
+    assert "a column named 'user'; 9 records at 3 distinct places" in warning
+
+
 def test_nothing_written_is_said(run):
     code, text, complaint = run("solve", "grid:2x2", "--epsilon", 1, "--json")
     assert (code, json.loads(text)["file"]) == (0, None)

@@ -170,12 +170,12 @@ def test_nothing_is_scaled():
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        ([[0.5, 0.4], [0.5, 0.5]], "row 0 of the matrix sums to 0.9 .1 such rows.*divide"),
+        ([[0.5, 0.4], [0.5, 0.5]], "row 1 of the matrix sums to 0.9 .1 such rows.*divide"),
         ([[0.5, 0.5]], "one row of numbers for each of the 2 records.*shape .1, 2."),
-        ([[1.5, -0.5], [0.5, 0.5]], "not negative, got -0.5 for record 0 and output 1"),
+        ([[1.5, -0.5], [0.5, 0.5]], "not negative, got -0.5 in row 1, column 2"),
         ([[math.nan, 1.0], [0.5, 0.5]], "got nan"),
-        ([[1, 1], [1, 2]], "row 1 of the matrix has the weights' sum 3, and row 0 has 2"),
-        ([[0, 0], [0, 0]], "row 0 of the matrix has the weights' sum 0"),
+        ([[1, 1], [1, 2]], "row 2 of the matrix has the weights' sum 3, and row 1 has 2"),
+        ([[0, 0], [0, 0]], "row 1 of the matrix has the weights' sum 0"),
         ([["a", "b"], ["c", "d"]], "one row of numbers"),
         ([[1.0], [0.5, 0.5]], "must be a table of numbers"),
         (np.ones((2, 2), dtype=np.longdouble) / 2, "64 bits at most"),

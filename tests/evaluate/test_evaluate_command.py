@@ -51,6 +51,58 @@ def test_in_words(run, grid, tmp_path):
     assert mean == pytest.approx(grid.optimality.loss, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["this mechanism", "exponential", "multivariate-laplace", "all", "", " "])
+def test_own_mechanisms_have_names_of_their_own(run, grid, tmp_path, name):
+    np.save(tmp_path / "Z.npy", grid.probabilities)
+    code, text, err = run("evaluate", "grid.mdp", "--against", f"{name}=Z.npy")
+    assert (code, text) == (2, "")
+    assert f"the name {name.strip()!r} is" in err
+
+
+def test_a_matrix_that_is_none_is_named(run, grid, tmp_path):
+    Z = grid.probabilities.copy()
+    Z[0] *= 1.01
+    np.savetxt(tmp_path / "Z.csv", Z, delimiter=",")
+    for words in (("evaluate", "grid.mdp", "--against", "mine=Z.csv"), ("audit", "Z.csv", "--problem", "grid.mdp")):
+        code, _, err = run(*words)
+        assert code == 2
+        assert f"in {'mine' if 'evaluate' in words else 'Z.csv'}: row 1 of the matrix sums to 1.01" in err
+
+
+def test_names_of_other_formats_are_refused(run, grid, tmp_path):
+    (tmp_path / "ids.csv").write_text(f"id\n{grid.records.ids[0]}\n")
+    for words, remedy in (
+        (("perturb", "grid.mdp", "--input", "ids.csv", "--output", "r.xlsx"), ".csv or .geojson"),
+        (("perturb", "grid.mdp", "--input", "ids.csv", "--output", "r.XLS.gz"), ".csv or .geojson"),
+        (("evaluate", "grid.mdp", "--per-record", "r.xlsx"), "end it in .csv"),
+        (("estimate", "grid.mdp", "--input", "ids.csv", "-o", "r.pdf"), "end it in .csv"),
+        (("solve", "grid:2x2", "--epsilon", "1", "-o", "a.txt"), "end it in .mdp"),
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (2, "")
+        assert "is named as another format than" in err
+        assert remedy in err
+    for name in ("r", "reports.v1.2"):
+        assert run("perturb", "grid.mdp", "--input", "ids.csv", "--output", name)[0] == 0
+
+
+def test_a_requirement_that_is_not_met_is_not_a_lack_of_privacy(run, grid):
+    code, out, err = run("verify", "grid.mdp", "--require", "epsilon<=0.5")
+    assert (code, out) == (1, "")
+    assert "NOT AS REQUIRED: grid.mdp does not meet the requirement: epsilon is 1.0" in err
+    assert "It is private as it claims itself" in err
+    assert "NOT PRIVATE" not in err
+    answer = json.loads(run("verify", "grid.mdp", "--require", "epsilon<=0.5", "--json")[1])
+    assert (answer["certified"], answer["requirement_met"]) == (False, False)
+
+
+def test_no_own_mechanism_replaces_another(run, grid, tmp_path):
+    np.save(tmp_path / "Z.npy", grid.probabilities)
+    code, text, err = run("evaluate", "grid.mdp", "--against", "mine=Z.npy,mine=grid.mdp")
+    assert (code, text) == (2, "")
+    assert "'mine' is given twice" in err
+
+
 def test_nothing_to_compare_with(run, grid):
     code, text, _ = run("evaluate", "grid.mdp", "--against", "none", "--json")
     answer = json.loads(text)

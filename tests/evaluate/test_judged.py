@@ -67,12 +67,42 @@ def test_remapping_a_matrix_is_remapping_its_mechanism():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({}, "nothing to compare"), ({"uniform": np.full((2, 2), 0.5)}, "'uniform' is that of a mechanism to build")],
+    [
+        ({}, "nothing to compare"),
+        ({"uniform": np.full((2, 2), 0.5)}, "'uniform' is that of a mechanism to build"),
+        ({"exponential": np.full((2, 2), 0.5)}, "'exponential' is that of a mechanism to build"),
+        ({" ": np.full((2, 2), 0.5)}, "needs a name that is a text"),
+    ],
 )
 def test_comparisons_that_are_refused(given, message):
     problem = mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0)
     with pytest.raises(mdp.InputError, match=message):
         compare(given, problem, ["uniform"])
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "mechanisms", "message"),
+    [
+        (1.0, "optimal", "must be a list of numbers, got 1.0"),
+        ("1", "optimal", "must be a list of numbers, got '1'"),
+        (["1"], "optimal", "must be a list of numbers"),
+        ([1.0], "o", "unknown mechanism 'o'"),
+        ([1.0], {"exponential": "uniform"}, "'exponential' is that of a mechanism to build"),
+    ],
+)
+def test_sweeps_of_another_form_are_refused(epsilons, mechanisms, message):
+    with pytest.raises(mdp.InputError, match=message):
+        sweep(mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0), epsilons, mechanisms)
+
+
+def test_only_problems_are_solved():
+    with pytest.raises(mdp.InputError, match="solve takes a Problem, got str"):
+        mdp.solve("x")
+
+
+def test_a_sweep_takes_one_name():
+    found = sweep(mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0), np.array([1.0, 2]), "exponential")
+    assert found.names == ("exponential",)
 
 
 def test_the_curve_stays_above_its_lower_bound():
@@ -101,7 +131,7 @@ def test_the_curve_is_drawn():
     problem = mdp.Problem(mdp.data.grid(2, 2), epsilon=1.0, eta=1.0)
     axes = plot_sweep(sweep(problem, [0.5, 1.0], {"optimal": "optimal", "open": lambda _: np.eye(4)}))
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["optimal", "open (not certified)", "no mechanism goes below"]
+    assert labels == ["optimal", "open", "open: not certified", "no mechanism goes below"]
     assert axes.get_xlabel() == "epsilon per unit of distance"
 
 
@@ -175,7 +205,7 @@ class TestFromMatrix:
             mdp.CertificationError, match=r"not 1-mDP: .*0 for the other, a factor above exp.1.0 . 1.0.$"
         ):
             mdp.Mechanism.from_matrix(self.problem, np.eye(2), repair=False)
-        with pytest.raises(mdp.InputError, match="row 1 of the matrix sums to 0.5.*let the matrix be repaired"):
+        with pytest.raises(mdp.InputError, match="row 2 of the matrix sums to 0.5.*let the matrix be repaired"):
             mdp.Mechanism.from_matrix(self.problem, np.array([[0.5, 0.5], [0.25, 0.25]]), repair=False)
 
     def test_without_repair_tiny_entries_stay_positive(self):

@@ -56,7 +56,7 @@ def test_the_header_may_fill_its_room_and_no_more(path, monkeypatch):
     assert offset == 8 + length
     assert "table" in header
     monkeypatch.setattr(container, "MAX_HEADER_BYTES", length - 1)
-    assert refusal(read_header, path).endswith(f"or it is cut short ({path.stat().st_size} bytes)")
+    assert refusal(read_header, path).endswith(f"({path.stat().st_size} bytes): name a .mdp file as it was written")
 
 
 @pytest.mark.parametrize(("length", "is_read"), [(32_000_000, True), (32_000_001, False)])

@@ -11,7 +11,14 @@ import pytest
 import metricdp as mdp
 from metricdp.errors import InputError, MissingExtraError
 from metricdp.partition import make_partition
-from metricdp.report.plots import LARGEST_DISC_AREA, plot_convergence, plot_loss, plot_mechanism, plot_record
+from metricdp.report.plots import (
+    LARGEST_DISC_AREA,
+    plot_convergence,
+    plot_loss,
+    plot_mechanism,
+    plot_record,
+    plot_sweep,
+)
 
 NASTY = "$x_{</script>}$ " + "long " * 20
 
@@ -153,3 +160,15 @@ def test_records_problems_and_comparisons_show_escaped_html():
     assert f"{problem.graph.n_pairs} pairs within" in problem._repr_html_()
     assert "NOT certified" in table._repr_html_()
     assert f">{table.rows[1].loss:.6g}</td>" in table._repr_html_()
+
+
+def test_a_sweep_marks_the_points_that_are_not_certified():
+    """A matrix made for epsilon 1 is private at 1 and 2, and not at 0.5."""
+    problem = mdp.Problem(mdp.data.grid(1, 2), epsilon=1.0, eta=1.0)
+    fixed = mdp.exponential(problem).probabilities
+    found = mdp.evaluate.sweep(problem, [0.25, 2.0], {"mine": lambda _: fixed, "optimal": "optimal"})
+    assert [point.certified for point in found.points if point.name == "mine"] == [False, True]
+    canvas = plot_sweep(found)
+    marked = [one for one in canvas.collections if one.get_label() == "mine: not certified"]
+    assert [one.get_offsets()[:, 0].tolist() for one in marked] == [[0.25]]
+    assert [line.get_label() for line in canvas.lines] == ["mine", "optimal"]

@@ -160,7 +160,7 @@ def test_the_choice_of_steps_predicts_time_and_memory(monkeypatch):
     monkeypatch.setattr(auto, "CHEAP_OPERATIONS", 0.0)
     result = mdp.solve(town(), gap=0.1)
     reasons = [row["reason"] for row in result.trace.rows if row["stage"] == "choice"]
-    assert "a gap of 10 % takes at most about 1 s of one core and 0.0 GB" in reasons[0]
+    assert "a gap of 10 % takes at most about 1 s of one core and 0.2 GB" in reasons[0]
 
 
 def test_own_epsilons_are_not_solved_on_windows_of_the_map():

@@ -58,8 +58,8 @@ def test_names_with_an_apostrophe_for_spreadsheets(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x1,x2\n1,2\n", "has 0 columns 'report'"),
-        ("report\nnowhere\n", "after 0 reports: report 1 of 1 is not an output"),
+        ("x1,x2\n1,2\n", "has no column 'report': name one column"),
+        ("report\nnowhere\n", "in .*: report 1 of 1 is not an output"),
         ("report,weight\nr00c00,3\n", "has a column 'weight' of weights"),
         *(
             (f"report,{name}\nr00c00,3\n", f"has a column '{name}' of weights")
@@ -299,3 +299,21 @@ def test_plots_of_an_estimate(mechanism):
     other = mdp.exponential(mdp.Problem(mdp.data.gaussian(5, seed=0), epsilon=1.0, eta=9.0))
     with pytest.raises(InputError, match="a map needs records with two coordinates"):
         plot_estimate(mdp.estimate(other, other.perturb(list(other.records.ids))))
+
+
+def test_figures_are_never_cut_off(run, monkeypatch, tmp_path):
+    """At 80 columns the question is shortened, not its figures."""
+    grid = mdp.data.grid(4, 5)
+    mechanism = mdp.exponential(mdp.Problem(grid, epsilon=1.0, eta=1.0))
+    mechanism.save("grid.mdp")
+    (tmp_path / "r.csv").write_text(
+        "report\n" + "".join(f"{name}\n" for name in mechanism.perturb(list(grid.ids) * 20))
+    )
+    monkeypatch.setattr("metricdp.cli.estimate.out.width", 80)
+    code, text, err = run("estimate", "grid.mdp", "--input", "r.csv", "--ids", ",".join(grid.ids), "--ids", grid.ids[0])
+    assert code == 0, err
+    head = next(line for line in text.splitlines() if "question" in line)
+    assert head.split() == ["question", "records", "estimate", "%", "low", "%", "high", "%"]
+    row = next(line for line in text.splitlines() if line.startswith(f"{grid.ids[0]},"))
+    assert row.split()[1:] == ["20", "100.000", "100.000", "100.000"]
+    assert len(row.rstrip()) <= 80

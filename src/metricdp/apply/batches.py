@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricdp.data.readers.columns import Layout, find_columns, listed
+from metricdp.data.readers.columns import Layout, find_columns, listed, not_one_column
 from metricdp.data.readers.features import features
 from metricdp.data.readers.tables import ROWS_AT_ONCE, csv_tables
 from metricdp.data.writing import NUMBER, plain_cell
@@ -156,19 +156,17 @@ def _coordinates(table: Table, mechanism: Mechanism) -> tuple[int, ...]:
 def _id_column(table: Table) -> int:
     columns = [column for column, name in enumerate(table.names) if name.lower() == "id"]
     if len(columns) != 1:
+        many = f"{len(columns)} columns" if columns else "no column"
         raise InputError(
-            f"{table.source} has {len(columns)} columns id{revealed(listed(table.names))}: one is needed, or "
-            "a snap limit, to use lat and lon (or x, y, ...) instead"
+            f"{table.source} has {many} id{revealed(listed(table.names))}: one is needed, or a snap limit, to use lat "
+            "and lon (or x, y, ...) instead"
         )
     return columns[0]
 
 
 def _kept_column(table: Table, name: str) -> int:
     if table.names.count(name) != 1:
-        raise InputError(
-            f"{table.source} has {table.names.count(name)} columns {name!r}, but one is needed"
-            f"{revealed(listed(table.names))}: name a column of its first line"
-        )
+        raise not_one_column(table.source, name, table.names)
     return table.names.index(name)
 
 

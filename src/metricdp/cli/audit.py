@@ -132,8 +132,8 @@ def audit(
         raise InputError(f"{unused} goes with --problem: leave it out for a pipeline")
     if pairs < 1 or seed < 0:
         raise InputError(f"--pairs must be at least 1 and --seed zero or more, got {pairs} and {seed}")
+    mechanism = load(file)  # first of all: a file of another kind needs other options, or none
     kind = _kind(pipeline, inputs, snap_limit)
-    mechanism = load(file)
     limit = length_of(snap_limit, "--snap-limit", mechanism.metric)
     neighbours, claim = _compared(mechanism, kind, limit, n_pairs=pairs, seed=seed)
     found = audit_pipeline(
@@ -168,7 +168,10 @@ def _audit_matrix(file: Path, source: str, described: dict[str, Any], *, seed: i
     else:
         asked = problem_of_data(source, described, seed=seed)
     matrix = load(file) if file.name.endswith(MECHANISM_SUFFIX) else read_matrix(file)
-    found = audit_matrix(matrix, asked)
+    try:
+        found = audit_matrix(matrix, asked)
+    except InputError as error:
+        raise InputError(f"in {file}: {error}") from None
     is_claimed = described["--epsilon"] is not None or source.endswith(MECHANISM_SUFFIX)
     if as_json:
         print_json(_matrix_fields(found, asked, is_claimed=is_claimed))

@@ -14,6 +14,7 @@ from metricdp.data import road
 from metricdp.data.writing import check_writable
 from metricdp.evaluate import attack
 from metricdp.mechanism.files import save
+from metricdp.mechanism.promise import Promise
 from metricdp.problem import Problem
 from metricdp.report.explorer import SourceFile, compared_with, write_explorer
 from metricdp.report.tables import ProgressLine, print_comparison, print_line, print_result
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 DEMO_FILE, DEMO_PAGE = "metricdp-demo.mdp", "metricdp-demo.html"
 CENTRE, N_PLACES = (57.7072, 11.9668), 300  # of Gothenburg: degrees, and how many intersections around it
-FACTOR, WITHIN_KM = 4.0, 0.2  # somebody so near sends the same report at least one in FACTOR times as often
+FACTOR, WITHIN_KM = 4.0, 0.2  # somebody so near sends the same report at least 1 / FACTOR as often
 ETA_KM = 1.75  # all pairs of these places: each is protected at its straight distance, as noise on the plane would
 GAP = 0.02
 N_REPORTS, MOST_DRAWS = 5, 10_000  # different ones that are shown, and how long they are waited for
@@ -72,8 +73,8 @@ def demo(as_json: JsonOption = False) -> None:
     print_comparison(out, losses, "km")
     print_line(
         out,
-        f"Somebody {1000 * WITHIN_KM:g} m away would send the same report at least one in {FACTOR:g} times as often. "
-        f"Who knows the mechanism and guesses the place from a report is right in {100 * right:.1f} % of all cases.",
+        f"{Promise.of(WITHIN_KM, FACTOR).sentence} Who knows the mechanism and guesses the place from a report is "
+        f"right in {100 * right:.1f} % of all cases.",
     )
     farther = losses[RIVALS["planar-laplace-snapped"]] / result.loss - 1.0
     print_line(

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from metricdp.cli.app import FileArgument, JsonOption, app, err, out, print_json
-from metricdp.cli.checks import check_targets
+from metricdp.cli.checks import check_ending, check_targets
 from metricdp.data.readers.files import format_of
 from metricdp.data.writing import spreadsheet_cell, write_whole
 from metricdp.errors import InputError
@@ -29,6 +29,8 @@ from metricdp.statistics.questions import inside, read_questions, rows_asked
 LARGEST_SHOWN = 5  # records with the largest shares
 
 PLOTS = (".png", ".svg")
+FIGURES = ("records", "estimate %", "low %", "high %")
+SHORTEST_QUESTION = 12  # columns that a question has at least
 
 
 @app.command("estimate")
@@ -89,6 +91,8 @@ def estimate_command(
     check_targets(targets, {"FILE.mdp": file, "--input": source, "--districts": districts})
     if plot is not None and plot.suffix.lower() not in PLOTS:
         raise InputError(f"--plot {plot} is no picture: name a {' or '.join(PLOTS)} file")
+    for option in ("--output", "--table", "--prior"):
+        check_ending(option, targets[option], content="the CSV or GeoJSON that is written", remedy="end it in .csv")
     mechanism = load(file)
     questions = _questions(mechanism, districts, column, ids or [], polygon or [])
     found = estimate(mechanism, count_file(mechanism, source, person=person))
@@ -181,7 +185,8 @@ def _print(found: PopulationEstimate, intervals: dict[str, ShareInterval], level
     print_line(out, f"  largest shares: {shown}")
     if intervals:
         rows = Table(
-            *(Column(title, no_wrap=True) for title in ("question", "records", "estimate %", "low %", "high %")),
+            Column("question", no_wrap=True, max_width=_room_for_questions(intervals)),
+            *(Column(title, no_wrap=True, min_width=len(title)) for title in FIGURES),
             box=box.SIMPLE_HEAD,
             show_edge=False,
             pad_edge=False,
@@ -194,6 +199,13 @@ def _print(found: PopulationEstimate, intervals: dict[str, ShareInterval], level
             out, f"  all of these intervals hold at once with probability {100 * level:g} % or more, at any population."
         )
     print_line(out, found.assumption)
+
+
+def _room_for_questions(intervals: dict[str, ShareInterval]) -> int:
+    """Return the columns that the figures leave to the questions: figures are never cut short."""
+    counts = max(len(f"{one.n_records:,}") for one in intervals.values())
+    taken = max(counts, len(FIGURES[0])) + sum(max(len(title), len("100.000")) for title in FIGURES[1:])
+    return max(SHORTEST_QUESTION, out.width - taken - 3 * len(FIGURES))
 
 
 def _columns(found: PopulationEstimate, each: list[ShareInterval] | None) -> dict[str, list[float]]:

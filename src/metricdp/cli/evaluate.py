@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from metricdp.cli.app import FileArgument, JsonOption, app, one_of, out, print_json
-from metricdp.cli.checks import check_targets
+from metricdp.cli.checks import check_ending, check_targets
 from metricdp.cli.curves import epsilons_of, leakage_fields, print_sweep, print_told, sweep_fields, swept, told
 from metricdp.cli.regions import print_region, refuse_options, region_fields
 from metricdp.data import read_matrix, read_places
@@ -113,6 +113,7 @@ def evaluate_command(
             "--transition": transition,
         },
     )
+    check_ending("--per-record", per_record, content="the CSV that is written", remedy="end it in .csv")
     region = load_plane(file) if is_plane_file(file) else None
     if region is not None and against == DEFAULT_AGAINST:
         against = ",".join(REGION_BASELINES)
@@ -186,8 +187,15 @@ def _names(against: str) -> tuple[list[str], dict[str, Any]]:
     if against in ("all", "none"):
         return list(NAMES) if against == "all" else [], {}
     given = [name.strip() for name in against.split(",")]
-    named = (one.partition("=") for one in given if "=" in one)
-    own = {name: file_named("--against", path, "NAME=FILE") for name, _, path in named}
+    own: dict[str, str] = {}
+    for one in given:
+        name, is_own, path = (part.strip() for part in one.partition("="))
+        if not is_own:
+            continue
+        if not name or name in own or name in (OURS, "all", "none", *NAMES):
+            why = "empty" if not name else "given twice" if name in own else "taken already"
+            raise InputError(f"--against {one}: the name {name!r} is {why}: write NAME={path} with a name of its own")
+        own[name] = file_named("--against", path, "NAME=FILE")
     names = [name for name in given if "=" not in name]
     unknown = [name for name in names if name not in NAMES]
     if unknown:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, PROGRAM_FAILED, WRONG_INPUT, app, err, lost_output, print_json
+from metricdp.cli.hints import hint_for, with_remedy
 from metricdp.errors import CertificationError, InputError, MetricDPError, MissingExtraError
 from metricdp.report.tables import print_line
 
@@ -72,7 +73,8 @@ def _complain(error: Any) -> NoReturn:
         for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True)
         if word == option or word.startswith(f"{option}=")
     ]
-    value = f", got {given[-1]!r}" if given else ""
+    options = getattr(getattr(error, "param", None), "opts", ("",))
+    value = f", got {given[-1]!r}{hint_for(options[0], given[-1])}" if given else ""
     _fail(InputError(f"{message}{value}; see metricdp --help"), WRONG_INPUT)
 
 
@@ -89,10 +91,11 @@ def _is_secret() -> bool:
 
 
 def _fail(error: MetricDPError, code: int) -> NoReturn:
-    print_line(err, f"error: {error}")
+    message = with_remedy(str(error))
+    print_line(err, f"error: {message}")
     if "--json" in sys.argv:
         with suppress(MetricDPError):
-            print_json({"status": "error", "error": str(error)})
+            print_json({"status": "error", "error": message})
     _can_be_written()
     sys.exit(code)
 

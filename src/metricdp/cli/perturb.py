@@ -18,7 +18,7 @@ from metricdp.apply.text import UNKNOWN_POLICIES, perturb_text
 from metricdp.budget.charges import head_path
 from metricdp.budget.spending import budget
 from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, out, print_json, write_out
-from metricdp.cli.checks import check_targets
+from metricdp.cli.checks import check_ending, check_targets
 from metricdp.cli.counting import Counting
 from metricdp.cli.problems import length_of
 from metricdp.cli.regions import perturb_region, refuse_options
@@ -40,7 +40,7 @@ STREAM_SUFFIXES = {
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
 POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
-LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "window"))
+LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "change_limit", "window"))
 STREAM_DEFAULTS = {"format": None, "to": None, "over": "refuse", "memory": None}
 
 
@@ -110,6 +110,9 @@ def perturb(
         float | None,
         typer.Option(metavar="EPSILON", help="The budget of each person; makes the ledger if there is none yet."),
     ] = None,
+    change_limit: Annotated[
+        bool, typer.Option("--change-limit", help="Change the limit of the ledger to --limit, for everyone.")
+    ] = False,
     window: Annotated[
         str | None, typer.Option(help="The limit holds for any 1d, 12h or 30min, as given; by default for ever.")
     ] = None,
@@ -177,6 +180,7 @@ def perturb(
         "ledger_key": ledger_key,
         "new_ledger": new_ledger,
         "limit": limit,
+        "change_limit": change_limit or None,
         "window": window,
     }
     _check_options(charging, LEDGER_DEFAULTS, way="--input", is_way=has_rows)
@@ -223,6 +227,7 @@ def perturb(
 
 def _check_names(files: dict[str, Path | None]) -> None:
     """Refuse names of formats that only streams have: what is written under such a name would be another format."""
+    check_ending("--output", files["--output"], content="CSV, GeoJSON or text", remedy="end it in .csv or .geojson")
     for option, path in files.items():
         kind = None if path is None else STREAM_SUFFIXES.get(format_of(path))
         if kind is not None:

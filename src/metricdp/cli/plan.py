@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from metricdp.cli.app import JsonOption, app, one_of, out, print_json
+from metricdp.cli.checks import warn_of_people
 from metricdp.cli.problems import (
     DataArgument,
     MetricOption,
@@ -20,6 +21,7 @@ from metricdp.cli.problems import (
 )
 from metricdp.cli.regions import plan_of_region, refuse_options, solve_command
 from metricdp.data.named import chosen, named
+from metricdp.data.people import column_names
 from metricdp.errors import InputError
 from metricdp.evaluate.plan import plan
 from metricdp.report.tables import print_line
@@ -34,7 +36,7 @@ def plan_command(
         str, typer.Option(help="People so near to one another shall look alike: a distance such as 200m, 0.2km or 0.2.")
     ],
     factor: Annotated[
-        float, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
+        float, typer.Option(help="Somebody --within so far sends the same report at least 1/FACTOR as often.")
     ],
     reports: Annotated[
         str, typer.Option(help="How many reports of a person the promise covers, such as 5 or 5/day.")
@@ -77,8 +79,10 @@ def plan_command(
         return
     if spacing is not None:
         raise InputError("--spacing is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
+    everybody = named(source, streets=streets, seed=seed)
+    warnings = warn_of_people(everybody, columns=column_names(source))
     found = plan(
-        chosen(named(source, streets=streets, seed=seed), records, seed=seed, option="--records"),
+        chosen(everybody, records, seed=seed, option="--records"),
         within=within,
         factor=factor,
         reports=reports,
@@ -102,7 +106,7 @@ def plan_command(
     }
     next_one = solve_command(source, options)
     if as_json:
-        print_json({**found.fields(), "command": next_one})
+        print_json({**found.fields(), "command": next_one, "warnings": warnings})
         return
     for line in found.lines():
         print_line(out, line)

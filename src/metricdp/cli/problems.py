@@ -10,7 +10,7 @@ import typer
 
 from metricdp.cli.app import one_of
 from metricdp.data import read_column, read_rows
-from metricdp.data.named import chosen, default_eta, file_named, named
+from metricdp.data.named import DEFAULT_ETA, chosen, default_eta, file_named, named
 from metricdp.data.readers.files import is_there
 from metricdp.errors import InputError
 from metricdp.mechanism.promise import epsilon_for
@@ -39,8 +39,8 @@ DataArgument = Annotated[
 EtaOption = Annotated[
     str | None,
     typer.Option(
-        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all). "
-        "Shipped data have a default.",
+        help="Records within this distance are neighbours: 0.5, 500m, or connect (the least that joins all); by "
+        f"default {', '.join(f'{reach:g} for {name}' for name, reach in DEFAULT_ETA.items())}.",
         autocompletion=one_of("connect"),
     ),
 ]
@@ -49,7 +49,7 @@ WithinOption = Annotated[
     typer.Option(help="With --factor, in place of --epsilon: people so near look alike, such as 200m, 0.2km or 0.2."),
 ]
 FactorOption = Annotated[
-    float | None, typer.Option(help="Somebody --within so far sends the same report at least one in FACTOR times.")
+    float | None, typer.Option(help="Somebody --within so far sends the same report at least 1/FACTOR as often.")
 ]
 ReportsOption = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from metricdp.apply.files import is_geojson
 from metricdp.apply.region_files import perturb_region_file
 from metricdp.budget.spending import budget
 from metricdp.cli.app import ANSWER_IS_NO, err, out, print_json
-from metricdp.cli.checks import warn_of_people
+from metricdp.cli.checks import tell_of_target, warn_of_people
 from metricdp.data import Records, read_places, read_records, region, region_of_polygon
 from metricdp.data.named import file_named
 from metricdp.data.readers.tables import refuse_underscores
@@ -141,6 +141,8 @@ def solve_region(
         def told(row: dict[str, Any]) -> None:
             if row["stage"] == "start" and "records" in row and runs:  # a run of its own, with its own clock
                 print_line(err, runs.pop(0))
+            elif row["stage"] == "start":
+                tell_of_target(is_written=target is not None)
             progress(row)
 
         result = solve_plane(problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, listener=told)
@@ -161,12 +163,24 @@ def _answer(result: PlaneResult, target: Path | None, *, gap: float, warnings: l
         for line in result.mechanism.certificate.lines():
             print_line(out, f"  {line}")
         print_line(out, result.mechanism.guarantee.sentence)
+        if result.mechanism.optimality is None:
+            print_line(
+                out,
+                f"Expected loss {result.loss:.6g}; no table over this lattice can go below {result.class_bound:.6g}, "
+                f"so within {100 * result.class_gap:.3g} % of the best of them. The bound for any mechanism is not "
+                "known.",
+            )
         if target is not None:
             print_line(out, f"written to {target}")
         if not is_closed:
             to, remedy = "the bound of this lattice", "give more time (--time-limit) or accept a larger --gap"
             if not result.class_bound:
                 to, remedy = "the bound for any mechanism", "accept a larger --gap, or take --weights splines"
+            if result.is_interrupted:
+                remedy = (
+                    "the run was interrupted, and this is the best mechanism until then; give it more time, or a "
+                    "larger --gap"
+                )
             print_line(err, f"the gap {gap:g} to {to} was not reached, it is {result.class_gap:.3g}: {remedy}")
     if target is None:
         print_line(err, "the mechanism was not written: name a file with -o FILE.mdp to keep it")
@@ -180,6 +194,7 @@ def _solve_fields(result: PlaneResult) -> dict[str, Any]:
         "status": result.status.value,
         "method": result.method,
         "weights": box.weights,
+        "interrupted": result.is_interrupted,
         "cells": box.cells,
         "nodes": problem.n_nodes,
         "outputs": problem.n_outputs,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, JsonOption, app, err, one_of, out, print_json
-from metricdp.cli.checks import check_targets, warn_of_people
+from metricdp.cli.checks import TEXT_FORMATS, after, check_ending, check_targets, tell_before_solving, warn_of_people
 from metricdp.cli.problems import (
     DataArgument,
     EtaOption,
@@ -190,6 +191,9 @@ def solve_command(
             "--streets": streets,
         },
     )
+    check_ending("--output", output, content="a mechanism", remedy="end it in .mdp", also=TEXT_FORMATS)
+    if resume and checkpoint is None:
+        raise InputError("--resume goes with --checkpoint FOLDER: name the folder of the run to go on with")
     seed = whole_seed(seed)
     if output is not None and is_packed(output):
         raise InputError(
@@ -250,6 +254,7 @@ def solve_command(
         memory_limit=memory_limit,
     )
     warnings = warn_of_people(all_records, columns=column_names(source))
+    said = partial(tell_before_solving, problem, source, is_default=eta is None, is_written=output is not None)
     with ProgressLine(err, "solving", is_verbose=verbose) as progress:
         result = solve(
             problem,
@@ -261,7 +266,7 @@ def solve_command(
             cluster=_cluster(cluster, tls_ca, tls_cert, tls_key),
             checkpoint=checkpoint,
             resume=resume,
-            listener=progress,
+            listener=after(said, progress),
         )
     if output is not None:
         save(result.mechanism, output)

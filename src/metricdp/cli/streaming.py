@@ -12,6 +12,7 @@ from metricdp.apply.region_streams import perturb_region_stream
 from metricdp.apply.streams import ReaderGoneError, perturb_stream, standard_streams
 from metricdp.budget.ledger import Ledger
 from metricdp.budget.memoized import Memoized
+from metricdp.budget.new_ledger import NewLedger
 from metricdp.budget.window import in_words, window_of
 from metricdp.cli.app import PROGRAM_FAILED, err
 from metricdp.errors import InputError, MetricDPError
@@ -34,6 +35,8 @@ def ledger_of(file: Path, options: dict[str, Any]) -> Ledger | None:
     """Return the ledger to charge, an existing one or a new one on request; None without ledger options."""
     names = ("ledger", "person", "ledger_key", "new_ledger", "limit", "window")
     path, person, key, new, limit, window = (options[name] for name in names)
+    if options["change_limit"] and limit is None:
+        raise InputError("--change-limit goes with --limit EPSILON: give the new limit")
     if path is None and person is not None and limit is not None:
         path = file.with_name(f"{file.name}.ledger")
     if path is None and (new, limit, window) == (None, None, None) and options["memory"] is not None:
@@ -51,15 +54,37 @@ def ledger_of(file: Path, options: dict[str, Any]) -> Ledger | None:
     if path.exists():
         if new is not None:
             raise InputError(f"--new-ledger would begin anew, but {path} exists: leave it out to charge that ledger")
-        return Ledger(path, limit=limit, window=length, key=key, must_exist=True)
-    if new is None and limit is None:
+        found = Ledger(path, window=length, key=key, must_exist=True)
+        _set_limit(found, limit, may_change=options["change_limit"])
+        return found
+    if (new is None and limit is None) or options["change_limit"]:
         raise InputError(
             f"the ledger {path} does not exist: put it back if it was lost, or make it with --limit EPSILON (or "
             "--new-ledger LIMIT)"
         )
-    made = Ledger(path, limit=limit if new is None else new, window=length, key=key)
-    print_line(err, f"New ledger {path}: nobody has spent anything in it. If there was one before, put it back.")
-    return made
+    told = f"New ledger {path}: nobody has spent anything in it. If there was one before, put it back."
+    return NewLedger(
+        path, limit=limit if new is None else new, window=length, key=key, made=lambda: print_line(err, told)
+    )
+
+
+def _set_limit(ledger: Ledger, limit: float | None, *, may_change: bool) -> None:
+    """Check that a ledger has the limit that is given, or change it for everyone on request."""
+    if limit is None:
+        return
+    if not limit > 0:
+        raise InputError(f"--limit must be positive, got {limit}: give the most that a person may spend")
+    stored = ledger.limit
+    if stored == limit:
+        return
+    before, after = (f"{float(one):.15g}" for one in (stored, limit))
+    if not may_change:
+        raise InputError(
+            f"{ledger.path} has the limit {before}, not {after}: leave --limit out to charge it as it is, or add "
+            f"--change-limit to change it to {after} for everyone"
+        )
+    ledger.change_limit(limit)
+    print_line(err, f"The limit of {ledger.path} is {after} from now on, for everyone; it was {before}.")
 
 
 def memory_of(mechanism: Mechanism, options: dict[str, Any], ledger: Ledger | None) -> Memoized | None:

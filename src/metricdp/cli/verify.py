@@ -8,7 +8,7 @@ import typer
 
 from metricdp.cli.app import ANSWER_IS_NO, FileArgument, JsonOption, app, err, out, print_json
 from metricdp.cli.regions import verify_region
-from metricdp.errors import CertificationError
+from metricdp.errors import CertificationError, UnmetError
 from metricdp.mechanism.certify import TOTAL_BITS
 from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
@@ -31,6 +31,11 @@ def verify(
             verify_region(file, require, as_json=as_json)
             return
         mechanism = load(file, require=require)
+    except UnmetError as error:
+        if as_json:
+            print_json({"certified": False, "requirement_met": False, "file": str(file), "error": str(error)})
+        print_line(err, f"NOT AS REQUIRED: {error}. It is private as it claims itself, at its own epsilon")
+        raise typer.Exit(ANSWER_IS_NO) from None
     except CertificationError as error:
         if as_json:
             print_json({"certified": False, "file": str(file), "error": str(error)})

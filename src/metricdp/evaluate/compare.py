@@ -117,10 +117,23 @@ def compare(
     given = dict(mechanism) if isinstance(mechanism, Mapping) else {OURS: mechanism}
     if not given:
         raise InputError("there is nothing to compare: give a mechanism, or several by name")
-    double = next((name for name in against if name in given), None)
-    if double is not None:
-        raise InputError(f"the name {double!r} is that of a mechanism to build: give yours another name")
-    entries = [_judged(name, one, problem) for name, one in given.items()]
+    for name in given:
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(f"each mechanism to compare needs a name that is a text, got {name!r}: name it")
+        if name in NAMES:
+            raise InputError(f"the name {name!r} is that of a mechanism to build: give yours another name")
+    return compared(given, problem, against, time_limit=time_limit)
+
+
+def compared(
+    given: Mapping[str, AnyMechanism],
+    problem: Problem,
+    against: Sequence[str] = (),
+    *,
+    time_limit: float | None = TIME_LIMIT_SECONDS,
+) -> Comparison:
+    """Return the comparison of mechanisms whose names have been checked."""
+    entries = [_judged(name, one, problem, is_one_of_many=len(given) > 1) for name, one in given.items()]
     unavailable, estimates = {}, []
     is_large = problem.n_records * problem.n_outputs > MAX_DENSE_ENTRIES
     for name in dict.fromkeys(against):
@@ -161,11 +174,16 @@ class _Entry(NamedTuple):
     note: str
 
 
-def _judged(name: str, given: AnyMechanism, problem: Problem) -> _Entry:
+def _judged(name: str, given: AnyMechanism, problem: Problem, *, is_one_of_many: bool) -> _Entry:
     """Return a mechanism or a matrix of somebody's with its losses and what it satisfies."""
     if isinstance(given, Mechanism):
         return _of_mechanism(name, given, "", problem)
-    Z, found = as_probabilities(given, problem), audit(given, problem)
+    try:
+        Z, found = as_probabilities(given, problem), audit(given, problem)
+    except InputError as error:
+        if is_one_of_many:
+            raise InputError(f"in {name}: {error}") from None
+        raise
     note = "a matrix as it is" if found.holds else f"{100 * found.share_violated:.3g} % of its constraints are violated"
     remapped = matrix_loss(remapped_matrix(Z, problem), problem)
     return _Entry(name, Z, matrix_loss(Z, problem), remapped, found.epsilon, found.holds, note)

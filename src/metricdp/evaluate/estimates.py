@@ -91,7 +91,9 @@ def _remapped(problem: Problem, effort: float) -> tuple[NDArray[np.float64], str
 
 def promised(words: str, problem: Problem) -> str:
     """Return what a mechanism guarantees in a metric, or that the problem's distances are none."""
-    return f"does not hold that it {words}, since cosine is no metric" if problem.metric.name == "cosine" else words
+    if problem.metric.name != "cosine":
+        return words
+    return f"not proved here that it {words}: the cosine distance is no metric"
 
 
 def _n(usual: int, effort: float) -> int:

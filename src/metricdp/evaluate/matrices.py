@@ -45,7 +45,7 @@ def as_entries(matrix: Any, problem: Problem) -> NDArray[np.float64] | NDArray[n
     if bad.any():
         i, k = (int(v) for v in np.argwhere(bad)[0])
         raise InputError(
-            f"probabilities must be finite and not negative, got {given[i, k]} for record {i} and output {k} "
+            f"probabilities must be finite and not negative, got {given[i, k]} in row {i + 1}, column {k + 1} "
             f"({int(bad.sum())} such entries): correct them"
         )
     if given.dtype.kind == "f":
@@ -75,8 +75,8 @@ def _floats(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"row {row} of the matrix sums to {float(sums[row])!r} ({int(wrong.sum())} such rows), and probabilities "
-            "sum to 1: divide each row by its sum"
+            f"row {row + 1} of the matrix sums to {float(sums[row])!r} ({int(wrong.sum())} such rows), and "
+            "probabilities sum to 1: divide each row by its sum"
         )
     return matrix
 
@@ -86,7 +86,7 @@ def _weights(matrix: NDArray[np.uint64]) -> NDArray[np.uint64]:
     other = next((row for row, total in enumerate(sums) if total != sums[0] or total == 0), None)
     if other is not None:
         raise InputError(
-            f"row {other} of the matrix has the weights' sum {sums[other]}, and row 0 has {sums[0]}: give whole "
+            f"row {other + 1} of the matrix has the weights' sum {sums[other]}, and row 1 has {sums[0]}: give whole "
             "numbers with one positive sum for all rows, or probabilities"
         )
     return matrix

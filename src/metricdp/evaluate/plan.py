@@ -96,13 +96,10 @@ class Plan:
         every = "every record" if self.outputs is None else self.outputs
         found.append(f"outputs  {problem.n_outputs:,} of {problem.n_records:,} records ({every})")
         if made.window is not None and made.window_share is not None:
-            found.append(
-                f"windows  {in_words(made.window, metric)} around each output, {100 * made.window_share:.3g} % of all "
-                "entries"
-            )
+            share = 100 * min(made.window_share, 1.0)
+            found.append(f"windows  {in_words(made.window, metric)} around each output, {share:.3g} % of all entries")
         found.append(
-            f"solving  about {made.n_bytes / GIGABYTE:.2g} GB and {duration(made.seconds)} for a gap of "
-            f"{100 * self.gap:g} % ({made.method})"
+            f"solving  {made.memory} and {duration(made.seconds)} for a gap of {100 * self.gap:g} % ({made.method})"
         )
         said = []
         if self.distance_at_most is not None:
@@ -205,7 +202,7 @@ def plan(
         ``within``, ``factor``, ``reports`` and ``outputs`` (points) are taken, and the answer is a `RegionPlan`.
     within, factor
         The promise: somebody at this distance (``"200m"``, ``"0.2km"``, or a number in the metric's unit) sends the
-        same report at least one in ``factor`` times as often.
+        same report at least 1 / ``factor`` as often.
     reports
         How many reports of one person the promise covers: a number, or ``"5/day"``.
     eta

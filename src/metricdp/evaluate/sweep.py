@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from metricdp.data.frame import data_frame
 from metricdp.errors import InputError, MetricDPError
-from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, compare
+from metricdp.evaluate.compare import BASELINES, TIME_LIMIT_SECONDS, compared
 from metricdp.solve.solve import solve
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Sweep:
 def sweep(
     problem: Problem,
     epsilons: Sequence[float],
-    mechanisms: Sequence[str] | Mapping[str, Made] = (OPTIMAL, "exponential"),
+    mechanisms: str | Sequence[str] | Mapping[str, Made] = (OPTIMAL, "exponential"),
     *,
     gap: float = 0.01,
     time_limit: float | None = TIME_LIMIT_SECONDS,
@@ -95,6 +96,10 @@ def sweep(
     >>> [(point.name, point.epsilon, round(point.loss, 3)) for point in found.points]
     [('optimal', 0.5, 0.378), ('uniform', 0.5, 0.5), ('optimal', 2.0, 0.119), ('uniform', 2.0, 0.5)]
     """
+    if isinstance(epsilons, (str, Real)) or not all(isinstance(value, Real) for value in epsilons):
+        raise InputError(f"the epsilons of a sweep must be a list of numbers, got {epsilons!r}: write [1.0, 2.0]")
+    if isinstance(mechanisms, str):
+        mechanisms = [mechanisms]
     wanted: dict[str, Made] = (
         dict(mechanisms) if isinstance(mechanisms, Mapping) else {name: name for name in mechanisms}
     )
@@ -104,6 +109,9 @@ def sweep(
         raise InputError(
             f"unknown mechanism {unknown!r} to sweep: choose among {', '.join(known)}, or give a function of a problem"
         )
+    double = next((name for name, how in wanted.items() if name in known and how != name), None)
+    if double is not None:
+        raise InputError(f"the name {double!r} is that of a mechanism to build: give yours another name")
     if problem.epsilons is not None:
         raise InputError(
             "a sweep goes through values of one epsilon, and the records of this problem have their own: sweep "
@@ -137,7 +145,7 @@ def sweep(
                 row.tightest_epsilon,
                 row.certified,
             )
-            for row in (compare(made, at).rows if made else ())
+            for row in (compared(made, at).rows if made else ())
         ]
     return Sweep(tuple(points), bounds, unavailable)
 

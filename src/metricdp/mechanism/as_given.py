@@ -68,8 +68,8 @@ def rounded_table(Z: NDArray[np.float64], n: int) -> NDArray[np.uint64]:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"row {row} of the matrix sums to {float(sums[row])!r} ({int(wrong.sum())} such rows), and probabilities "
-            "sum to 1: divide each row by its sum, or let the matrix be repaired"
+            f"row {row + 1} of the matrix sums to {float(sums[row])!r} ({int(wrong.sum())} such rows), and "
+            "probabilities sum to 1: divide each row by its sum, or let the matrix be repaired"
         )
     whole = np.maximum(np.floor(rows / sums[:, None] * 2.0**TOTAL_BITS), rows > 0)
     table = np.minimum(whole, 2.0**TOTAL_BITS).astype(np.uint64)

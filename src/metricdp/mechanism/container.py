@@ -58,27 +58,29 @@ def read_header(source: Path) -> tuple[dict[str, Any], int]:
     """Return the header of a file, and where its tensors begin."""
     if source.exists() and not source.is_file():
         raise FileFormatError(f"{source} is not a file: name a mechanism file")
+    if not source.exists():
+        raise FileFormatError(f"there is no file {source}: check its name and its folder")
     size = source.stat().st_size
     with source.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
+        first = stream.read(8)
+        if first.startswith(GZIP_MAGIC):  # its sizes could only be checked after it was unpacked
+            raise FileFormatError(f"{source} is packed: unpack it first, with gunzip {source}")
+        length = int.from_bytes(first, "little")
         if length > min(size - 8, MAX_HEADER_BYTES):
-            raise FileFormatError(f"{source} is not a mechanism file, or it is cut short ({size} bytes)")
+            raise FileFormatError(
+                f"{source} is not a mechanism file, or it is cut short ({size} bytes): name a .mdp file as it was "
+                "written"
+            )
         text = stream.read(length)
     try:
         header = json.loads(text.decode(), object_pairs_hook=_without_doubles, parse_constant=_no_number)
     except _NamedTwiceError as error:
         raise FileFormatError(f"{source} is damaged: its header names {error} twice") from None
     except (ValueError, RecursionError):
-        raise FileFormatError(f"{source} is not a mechanism file: its header cannot be read{_remedy(source)}") from None
+        raise FileFormatError(f"{source} is not a mechanism file: its header cannot be read") from None
     if not isinstance(header, dict):
         raise FileFormatError(f"{source} is not a mechanism file: its header is not a table of tensors")
     return header, 8 + length
-
-
-def _remedy(source: Path) -> str:
-    """Return what to do with a file that is packed."""
-    with source.open("rb") as file:
-        return "; it is packed: unpack it first (gunzip)" if file.read(2) == GZIP_MAGIC else ""
 
 
 def _without_doubles(items: list[tuple[str, Any]]) -> dict[str, Any]:

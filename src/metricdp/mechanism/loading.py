@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from metricdp.errors import CertificationError, FileFormatError, InputError
+from metricdp.errors import CertificationError, FileFormatError, InputError, UnmetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,5 +35,5 @@ def loaded(source: Path, read: Callable[[Path], M], require: str | None) -> M:
         raise FileFormatError(f"cannot read {source}: {error}") from None
     unmet = "" if require is None else mechanism.guarantee.unmet(require)
     if unmet:
-        raise CertificationError(f"{source} does not meet the requirement: {unmet}")
+        raise UnmetError(f"{source} does not meet the requirement: {unmet}")
     return mechanism

@@ -12,6 +12,7 @@ from metricdp.mechanism.ratios import Ratio, least_epsilon
 from metricdp.metric.units import as_distance, in_words, rounded_up, unit_of
 
 SHARES = {2.0: "half", 3.0: "a third", 4.0: "a quarter", 5.0: "a fifth", 10.0: "a tenth"}
+PERIODS = ("minute", "hour", "day", "week", "month", "year")
 _REPORTS = re.compile(r"\s*(\d+)\s*(?:/|per)?\s*([A-Za-z]*)\s*")
 
 
@@ -113,4 +114,10 @@ def _reports(given: int | str) -> tuple[int, str]:
     count = int(found[1]) if found is not None else 0
     if found is None or count < 1:
         raise InputError(f"reports must be a whole number of at least 1, got {given!r}: write 5 or 5/day")
-    return count, found[2]
+    period = found[2].lower()
+    if period and period.removesuffix("s") not in PERIODS:
+        raise InputError(
+            f"reports must be counted in a time that is known, got {given!r}: write 5, or 5/day with one of "
+            f"{', '.join(PERIODS)}"
+        )
+    return count, period.removesuffix("s")

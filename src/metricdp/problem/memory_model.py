@@ -39,6 +39,7 @@ BYTES_PER_PAIR = 72.0
 BYTES_PER_ENTRY = 88.0
 BYTES_PER_MADE_ENTRY = 16.0  # while a matrix is made: with its frozen copy
 KERNELS_BYTES = 60e6  # compiled code that a solve loads
+PROGRAM_BYTES = 195e6  # of a process that has solved a tiny problem: Python, libraries, compiled code; measured
 SAMPLED_RECORDS = 100  # from which the number of pairs is estimated
 RECORDS_CHECKED_FROM, ENTRIES_CHECKED_FROM = 2_000, 1_000_000  # smaller problems fit anywhere
 GIGABYTE = 1e9

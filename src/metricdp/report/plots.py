@@ -127,11 +127,11 @@ def plot_sweep(swept: Sweep, *, axes: Any = None) -> Any:
     """Draw the privacy-utility curve of each mechanism, and the lower bound that no private one goes below."""
     canvas = new_axes(axes)
     for name in swept.names:
-        is_certified = all(point.certified for point in swept.points if point.name == name)
-        label = _short(name) if is_certified else f"{_short(name)} (not certified)"
-        canvas.plot(
-            *zip(*swept.curve(name), strict=True), marker="o", linestyle="-" if is_certified else ":", label=label
-        )
+        (line,) = canvas.plot(*zip(*swept.curve(name), strict=True), marker="o", label=_short(name))
+        refuted = [(point.epsilon, point.loss) for point in swept.points if point.name == name and not point.certified]
+        if refuted:
+            places: dict[str, Any] = {"marker": "X", "s": 110, "color": line.get_color(), "edgecolors": "black"}
+            canvas.scatter(*zip(*refuted, strict=True), zorder=3, label=f"{_short(name)}: not certified", **places)
     budgets = sorted(swept.lower_bounds)
     bounds = [swept.lower_bounds[budget] for budget in budgets]
     canvas.fill_between(budgets, 0.0, bounds, color=OTHERS, alpha=0.35, label="no mechanism goes below")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -172,6 +173,8 @@ def in_words(row: dict[str, Any]) -> str | None:  # noqa: PLR0911  one return fo
         return f"linear program with {row['rows']:,} rows for {row['records']:,} records"
     if {"lower_bound", "upper_bound", "gap"} <= set(row):
         left = row.get("seconds_left")
+        if math.isinf(row["upper_bound"]):  # nothing has been made private yet
+            return f"no mechanism can go below {row['lower_bound']:.6g}; none is made yet"
         return (
             f"loss {row['upper_bound']:.6g}, no mechanism can go below {row['lower_bound']:.6g}: within "
             f"{100 * row['gap']:.3g} %" + ("" if left is None else f", about {left:.0f} s left")

@@ -16,6 +16,7 @@ from metricdp.errors import InputError, SolverError, StoppedError
 from metricdp.mechanism.mechanism import Mechanism, Optimality
 from metricdp.metric.closure import kernel_threads
 from metricdp.problem.memory_model import most_bytes
+from metricdp.problem.problem import Problem
 from metricdp.solve import solvers as _solvers  # noqa: F401  (they register themselves)
 from metricdp.solve.by_component import Found, solve_components
 from metricdp.solve.checkpoint import Checkpoint, fingerprint
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from metricdp.problem.problem import Problem
     from metricdp.solve.contract import Method, Solver
 
 METHODS = methods()
@@ -104,6 +104,11 @@ def solve(
     >>> result.status.value, round(result.loss, 6)
     ('optimal', 0.495513)
     """
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"solve takes a Problem, got {type(problem).__name__}: make one with metricdp.Problem(records, "
+            "epsilon=10.0, eta=2.0)"
+        )
     asked, problem = problem, problem.at_one_epsilon
     solver = solver_for(method, options)
     _check_numbers(gap, time_limit, threads)
@@ -322,8 +327,8 @@ def _start_fields(problem: Problem, merged: Merged) -> dict[str, Any]:
 
 
 def _check_numbers(gap: float, time_limit: float | None, threads: int | None) -> None:
-    if not _is_number(gap) or not (math.isfinite(gap) and gap >= 0):
-        raise InputError(f"gap must be zero or positive, got {gap!r}: 0.01 means one percent")
+    if not _is_number(gap) or not 0.0 <= gap < 1.0:
+        raise InputError(f"gap must be at least 0 and below 1, got {gap!r}: 0.01 means one percent")
     if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
         raise InputError(f"time_limit must be positive, got {time_limit!r}: give seconds")
     if threads is not None and not (isinstance(threads, Integral) and threads >= 1):

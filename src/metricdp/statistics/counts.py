@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from metricdp.data.readers.columns import not_one_column
 from metricdp.data.readers.features import features
 from metricdp.data.readers.files import format_of
 from metricdp.data.readers.streams import TextSource
@@ -146,7 +147,9 @@ def count_file(
             try:
                 counts.add(known, persons)
             except InputError as error:
-                raise InputError(f"{source.path}, after {counts.n} reports: {error}") from None
+                if counts.n == 0:
+                    raise InputError(f"in {source.path}: {error}") from None
+                raise InputError(f"in {source.path}, after the first {counts.n:,} reports: {error}") from None
     return counts
 
 
@@ -155,10 +158,7 @@ def _csv(source: TextSource, person: str | None) -> Iterator[tuple[list[str], li
         wanted = [REPORT_COLUMN] if person is None else [REPORT_COLUMN, person]
         for name in wanted:
             if table.names.count(name) != 1:
-                raise InputError(
-                    f"{table.source} has {table.names.count(name)} columns {name!r}, but one is needed: name it in "
-                    "the first line"
-                )
+                raise not_one_column(table.source, name, table.names)
         _refuse_weights(table.names, table.source)
         columns = [[cell.strip() for cell in table.columns[table.names.index(name)]] for name in wanted]
         yield columns[0], None if person is None else columns[1]

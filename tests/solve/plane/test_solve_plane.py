@@ -209,6 +209,10 @@ def test_ctrl_c_ends_it_with_the_best_certified_mechanism(problem):
     assert ended.mechanism.certificate.privacy.certified
     assert 0.0 < ended.class_bound <= ended.loss
     assert len(rows) == 4, "the start, the bound so far, the table made of it, the end; no bound for any mechanism"
+    assert ended.is_interrupted
+    assert ended.mechanism.optimality is None
+    assert "any mechanism not bounded" in repr(ended)
+    assert not any("go below" in line for line in ended.mechanism.certificate.lines())
 
 
 def test_the_status_says_whether_the_gap_was_reached(problem):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metricdp.errors import InputError
+from metricdp.errors import InputError, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ _NAMES = {
     "id": ("id", "osmid"),
     "weight": ("weight", "prior"),
 }
+USUAL_NAMES = frozenset({*(name for names in _NAMES.values() for name in names), "x", "y", "report"})  # of a header
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,18 @@ def listed(names: Sequence[object]) -> str:
     """Return the first names of columns for a message."""
     shown = [repr(str(name)[:40]) for name in names[:8]]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+
+
+def not_one_column(source: object, name: str, names: Sequence[str]) -> InputError:
+    """Return the error for a column that is missing or there twice, with the names of the others.
+
+    Without a header the first line holds values, which are secret: names are shown if one of them is a usual one.
+    """
+    n = names.count(name)
+    is_header = any(other.strip().lower() in USUAL_NAMES for other in names)
+    others = f"; it has {listed(names)}" if is_header else revealed(listed(names))
+    what = f"{n} columns" if n else "no column"
+    return InputError(f"{source} has {what} {name!r}{others}: name one column of its first line")
 
 
 def _position(keys: list[str], accepted: tuple[str, ...], source: object) -> int | None:

@@ -51,10 +51,13 @@ class PlaneResult:
         OPTIMAL if the loss is within the asked gap of the larger of the two bounds; LIMIT if time, steps or a request
         ended it before, or more steps saved nothing: the best mechanism so far, with its honest bounds.
     lower_bound
-        No mechanism with this budget and these outputs has a smaller expected loss; 0 if it was not asked for.
+        No mechanism with this budget and these outputs has a smaller expected loss; 0 if it is not known: it was not
+        asked for, or the run was interrupted before.
     class_bound
         No table over this lattice has. The difference of the two is what the lattice costs at most. It is 0 for
         triangles, for which none is computed.
+    is_interrupted
+        Whether Ctrl-C or SIGTERM ended the run before the gap was reached.
     """
 
     problem: PlaneProblem
@@ -67,6 +70,7 @@ class PlaneResult:
     trace: Trace
     status: Status
     peak_mb: float
+    is_interrupted: bool = False
 
     @property
     def method(self) -> str:
@@ -84,12 +88,14 @@ class PlaneResult:
         return relative_gap(self.loss, max(self.lower_bound, self.class_bound))
 
     def __repr__(self) -> str:
+        known = self.lower_bound > 0.0 or self.loss == 0.0
+        bound = f"{self.lower_bound:.6g} (gap {100 * self.gap:.3g} %)" if known else "not bounded"
         lattice = ""
         if self.class_bound:
             lattice = f", this lattice {self.class_bound:.6g} (gap {100 * self.class_gap:.3g} %)"
         return (
-            f"PlaneResult({self.status.value}: loss {self.loss:.6g}, any mechanism {self.lower_bound:.6g} (gap "
-            f"{100 * self.gap:.3g} %){lattice}, {self.steps} steps, {self.seconds:.2f} s)"
+            f"PlaneResult({self.status.value}: loss {self.loss:.6g}, any mechanism {bound}{lattice}, "
+            f"{self.steps} steps, {self.seconds:.2f} s)"
         )
 
 
@@ -134,10 +140,12 @@ def solve_plane(
         found = _by_splines(
             problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, max_steps=max_steps, trace=trace
         )
-    lower = 0.0
-    if bound and not found.is_interrupted:
-        lower = agreed(any_mechanism_bound(problem, time_limit=time_limit, listener=listener).lower_bound, found.loss)
-    optimality = Optimality(found.loss, lower) if bound else None
+    lower, is_interrupted = 0.0, found.is_interrupted
+    if bound and not is_interrupted:
+        run = any_mechanism_bound(problem, time_limit=time_limit, listener=listener)
+        lower, is_interrupted = agreed(run.lower_bound, found.loss), run.is_interrupted
+    # what was not found is not stated as a bound of 0
+    optimality = Optimality(found.loss, lower) if lower > 0.0 or (bound and found.loss == 0.0) else None
     solver = f"{METHODS[problem.region.weights]} ({found.steps})"
     mechanism = PlaneMechanism(found.table, problem.region, problem.outputs, problem.epsilon, optimality, solver)
     is_closed = relative_gap(found.loss, max(lower, found.class_bound)) <= gap
@@ -152,6 +160,7 @@ def solve_plane(
         trace=trace,
         status=Status.OPTIMAL if is_closed else Status.LIMIT,
         peak_mb=peak_megabytes(),
+        is_interrupted=is_interrupted and not is_closed,
     )
     trace.add(stage="end", status=result.status.value, loss=result.loss, bound=lower, class_bound=result.class_bound)
     return result
@@ -259,7 +268,7 @@ def _check(problem: PlaneProblem, gap: float, time_limit: float | None, max_step
         name = type(problem).__name__
         raise InputError(f"solve_plane takes a PlaneProblem, got {name}: use metricdp.solve for problems of records")
     if not 0.0 <= gap < 1.0:
-        raise InputError(f"gap must be at least 0 and below 1, got {gap}")
+        raise InputError(f"gap must be at least 0 and below 1, got {gap}: 0.01 means one percent")
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit}")
     if type(max_steps) is not int or max_steps < 1:

@@ -23,13 +23,19 @@ from metricdp.metric.distances import CoordinateMetric
 from metricdp.metric.given import StreetMetric
 from metricdp.metric.mahalanobis import MahalanobisMetric
 from metricdp.metric.thin import sampled_edges
-from metricdp.problem.memory_model import BYTES_PER_ENTRY, GIGABYTE, Sizes
+from metricdp.problem.memory_model import BYTES_PER_ENTRY, GIGABYTE, PROGRAM_BYTES, Sizes
 from metricdp.solve.contract import Alternative, Ended, Incumbent, Load, Solver, register
 from metricdp.solve.forecast import in_words
 from metricdp.solve.solvers.direct import Direct
 from metricdp.solve.solvers.firstorder import FirstOrder, FirstOrderOptions, stretch_for
+from metricdp.solve.solvers.firstorder.room import polish_bytes
 from metricdp.solve.solvers.interior import Interior
-from metricdp.solve.solvers.interior.cost import OPERATIONS_PER_SECOND, interior_operations, operations_of_all
+from metricdp.solve.solvers.interior.cost import (
+    OPERATIONS_PER_SECOND,
+    bytes_of_all,
+    interior_operations,
+    operations_of_all,
+)
 from metricdp.solve.solvers.local import Local
 from metricdp.solve.solvers.local.counts import COSTS_LESS, expected_steps, what_is_held
 
@@ -148,7 +154,9 @@ def _predicted(component: Component, gap: float, cost: float) -> str:
     graph, K = component.graph, component.n_outputs
     operations = min(DENSE_STEPS * expected_steps(gap) * STEP_OPERATIONS * graph.n_pairs * K, 2.0 * cost)
     load = Load(Sizes(component.n, K, graph.n_pairs), component.n, graph.n_pairs, edges=graph.n_pairs)
-    n_bytes = BYTES_PER_ENTRY * load.sizes.entries + FirstOrder().bytes_beyond(load)
+    polished = FirstOrder().bytes_beyond(load) + polish_bytes(graph.n_pairs, K, FirstOrderOptions().polish_up_to)
+    factors = bytes_of_all(graph, K) if math.isfinite(cost) else 0.0
+    n_bytes = PROGRAM_BYTES + BYTES_PER_ENTRY * load.sizes.entries + max(polished, factors)
     return (
         f"a gap of {100 * gap:.2g} % takes at most about {in_words(operations / OPERATIONS_PER_SECOND)} of one "
         f"core and {n_bytes / GIGABYTE:.1f} GB"

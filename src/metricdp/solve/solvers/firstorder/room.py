@@ -16,6 +16,17 @@ PER_MULTIPLIER = 8.0  # bytes: itself and its anchor in float32
 PER_EDGE = 150.0  # bytes: its ends, factors, steps and places (74), and the sorting of them (76)
 
 
+POLISH_PER_ROW = (
+    1_000.0  # bytes, at most, for each pair and output of the programs that are kept: 300 to 1,000 measured
+)
+
+
+def polish_bytes(n_pairs: float, n_outputs: int, polish_up_to: int) -> float:
+    """Return the bytes of the linear programs that polish the lower bound, at most; 0 where there are none."""
+    rows = n_pairs * n_outputs
+    return POLISH_PER_ROW * rows if rows <= polish_up_to else 0.0
+
+
 def most_edges(first: float, n_pairs: float, max_iterations: int) -> float:
     """Return how many pairs may take part in the end when ``first`` do to begin with: more come in as steps double."""
     edges, due = first, float(EXTEND_AFTER)

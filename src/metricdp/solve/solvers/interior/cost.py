@@ -25,6 +25,12 @@ def interior_bytes(n: float, n_outputs: int, n_pairs: float, factor_entries: flo
     return 8.0 * (factor_entries * n_outputs + (N_GROUPS + 2) * n * n + vectors)
 
 
+def bytes_of_all(graph: MdpGraph, n_outputs: int) -> float:
+    """Return the bytes of a run on the largest of the components; 0 if no record has a neighbour."""
+    parts = (graph.subgraph(rows) for rows in graph.components if len(rows) > 1)
+    return max((interior_bytes(g.n, n_outputs, g.n_pairs, Elimination.of(g).entries) for g in parts), default=0.0)
+
+
 def expected_iterations(gap: float) -> float:
     """Return how many iterations a gap usually takes: as many for each of its digits."""
     return ITERATIONS_PER_DIGIT * max(1.0, -math.log10(max(gap, SMALLEST_GAP)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from metricdp.metric.simd import WIDTH
 from metricdp.metric.thin import sampled_edges
-from metricdp.problem.memory_model import GIGABYTE
+from metricdp.problem.memory_model import GIGABYTE, PROGRAM_BYTES
 from metricdp.solve.forecast import in_words
 from metricdp.solve.solvers.local.geometry import near_groups
 from metricdp.solve.solvers.local.options import SMALLEST_GAP, LocalOptions
@@ -133,7 +133,8 @@ def local_counts(problem: LocalProblem, *, gap: float, options: LocalOptions | N
 def prediction(counts: LocalCounts, n: int, K: int, gap: float) -> str:
     """Return one sentence: how much the windows hold, and what the solve will cost."""
     cost = f"a gap of {100 * gap:.2g} % takes about {in_words(counts.seconds)} of one core"
-    sentence = f"{what_is_held(counts, n, K)}: {cost} and {max(counts.n_bytes / GIGABYTE, 0.1):.1f} GB"
+    n_bytes = PROGRAM_BYTES - OTHER_BYTES + counts.n_bytes
+    sentence = f"{what_is_held(counts, n, K)}: {cost} and {n_bytes / GIGABYTE:.1f} GB"
     return f"{sentence}; {COSTS_LESS}" if counts.is_full else sentence
 
 
