@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from metricdp.apply.files import perturb_file
 from metricdp.apply.snapping import FAR_POLICIES
 from metricdp.apply.stream_rows import FORMATS
 from metricdp.apply.streams import OVER_POLICIES
-from metricdp.apply.text import UNKNOWN_POLICIES, perturb_text
+from metricdp.apply.text import UNKNOWN_POLICIES
 from metricdp.budget.charges import head_path
-from metricdp.budget.spending import budget
-from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, out, print_json, write_out
+from metricdp.cli.app import FileArgument, JsonOption, app, err, one_of, print_json, write_out
 from metricdp.cli.checks import check_ending, check_targets
 from metricdp.cli.counting import Counting
 from metricdp.cli.problems import length_of
 from metricdp.cli.regions import perturb_region, refuse_options
 from metricdp.cli.streaming import STREAM, ledger_of, memory_of, perturb_standard_streams, saying_who_is_charged
+from metricdp.cli.written import STANDARD_OUTPUT, scope_lines, write_rows, write_text
 from metricdp.data.readers.files import format_of
 from metricdp.data.writing import stream_number
 from metricdp.errors import InputError, show_values
@@ -30,15 +28,12 @@ from metricdp.mechanism.files import load
 from metricdp.mechanism.mechanism import Mechanism
 from metricdp.mechanism.plane import OUTSIDE, PlaneMechanism, check_outside
 from metricdp.mechanism.plane_files import is_plane_file, load_plane
-from metricdp.metric.units import rounded_up, with_unit
-from metricdp.report.tables import print_line, printable
+from metricdp.report.tables import printable
 
-STANDARD_OUTPUT = 1  # its number among the open streams
 STREAM_SUFFIXES = {
     ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".geojsonl": "geojsonl", ".geojsonseq": "geojsonseq",
 }  # fmt: skip
 TEXT_DEFAULTS = {"unknown": "refuse", "keep_punctuation": False}
-POLICY_OUTCOMES = {"refuse": "refused", "drop": "dropped", "mask": "masked"}
 ROW_DEFAULTS = {"snap_limit": None, "far": "refuse", "snap_distances": None, "keep": (), "fast_snap": False}
 LEDGER_DEFAULTS = dict.fromkeys(("ledger", "person", "ledger_key", "new_ledger", "limit", "change_limit", "window"))
 STREAM_DEFAULTS = {"format": None, "to": None, "over": "refuse", "memory": None}
@@ -209,11 +204,11 @@ def perturb(
     with show_values() if show_true else nullcontext():
         if text is not None and target is not None:
             words["allow_unprotected"] = allow_unprotected
-            _perturb_text(mechanism, text, target, words, as_json=as_json)
+            write_text(mechanism, text, target, words, as_json=as_json)
         elif source is not None and target is not None:
             rows["allow_unprotected"] = allow_unprotected
             rows |= {"ledger": ledger_of(file, charging | {"memory": None}), "person": person}
-            _perturb_rows(mechanism, source, target, rows, as_json=as_json)
+            write_rows(mechanism, source, target, rows, as_json=as_json)
         elif is_stream:
             charging["memory"] = memory
             given = ledger_of(file, charging)
@@ -245,65 +240,6 @@ def _stream_or_file(target: Path | None, *, as_json: bool) -> Path | None:
     return Path("/dev/stdout")
 
 
-def _perturb_text(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    with Counting(err, "words") as progress:
-        summary = perturb_text(mechanism, source, target, progress=progress, **options)
-    alone = 0 if options["allow_unprotected"] else summary.unprotected
-    epsilon, spent = rounded_up(mechanism.epsilon), rounded_up(budget(mechanism, summary.words))
-    lines = [
-        f"{summary.words:,} words drawn, {summary.punctuation:,} punctuation marks taken out, written to {target}",
-        (
-            f"{summary.unknown + alone:,} words {POLICY_OUTCOMES[options['unknown']]}: {summary.unknown:,} outside the "
-            f"vocabulary, {alone:,} without any neighbour in it"
-        ),
-        (
-            f"Budget: the document spends {summary.words:,} words x epsilon {epsilon} = {spent} per "
-            f"{mechanism.guarantee.unit}. Had one word been another at path distance d, this output would have been "
-            f"at most exp({epsilon} d) times more or less likely; had several been others, d is the sum of their "
-            "distances."
-        ),
-    ]
-    fields = {**asdict(summary), "policy": options["unknown"]}
-    _answer(
-        mechanism,
-        fields,
-        lines,
-        n_reports=summary.words,
-        n_unprotected=summary.unprotected - alone,
-        file=target,
-        as_json=as_json,
-    )
-
-
-def _perturb_rows(mechanism: Mechanism, source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    with Counting(err, "rows") as progress, saying_who_is_charged(options["ledger"]):
-        summary = perturb_file(mechanism, source, target, progress=progress, **options)
-    lines = [f"{summary.reports} reports written to {target}"]
-    if summary.largest_snap_distance is not None:
-        lines.append(
-            f"Places were up to {with_unit(summary.largest_snap_distance, mechanism.metric, digits='.6g')} from their "
-            f"records (limit {with_unit(options['snap_limit'], mechanism.metric)}); "
-            f"{summary.dropped:,} beyond the limit were dropped."
-            + ("" if summary.reports else " None is near: check the order of the coordinates.")
-        )
-        lines.append(mechanism.guarantee.for_points(options["snap_limit"]).sentence)
-    each = f"Budget: each report spends epsilon = {rounded_up(mechanism.epsilon)} per {mechanism.guarantee.unit}"
-    if summary.persons is None:
-        lines.append(f"{each}; if all are of one person, together {rounded_up(budget(mechanism, summary.reports))}.")
-    else:
-        n_charged = summary.reports + summary.dropped
-        lines.append(f"{each}; {n_charged:,} were charged to {summary.persons:,} persons in {options['ledger'].path}.")
-    _answer(
-        mechanism,
-        asdict(summary),
-        lines,
-        n_reports=summary.reports,
-        n_unprotected=summary.unprotected,
-        file=target,
-        as_json=as_json,
-    )
-
-
 def _perturb_region(
     file: Path,
     source: Path | None,
@@ -331,10 +267,10 @@ def _perturb_region(
 
 def _perturb_stream(mechanism: Mechanism | PlaneMechanism, options: dict[str, Any]) -> None:
     if not err.is_terminal:  # a stream may never end: no lines of progress for a log
-        perturb_standard_streams(mechanism, options, _scope_lines, None)
+        perturb_standard_streams(mechanism, options, scope_lines, None)
         return
     with Counting(err, "reports") as progress:
-        perturb_standard_streams(mechanism, options, _scope_lines, progress)
+        perturb_standard_streams(mechanism, options, scope_lines, progress)
 
 
 def _check_ways(has_ids: bool, source: Path | None, text: Path | None, target: Path | None) -> None:
@@ -361,41 +297,3 @@ def _print_reports(mechanism: Mechanism, ids: list[str], *, allow_unprotected: b
     else:
         shown = map(printable, reports) if sys.stdout.isatty() else reports
         write_out("".join(f"{report}\n" for report in shown))
-
-
-def _answer(
-    mechanism: Mechanism,
-    fields: dict[str, Any],
-    lines: list[str],
-    *,
-    n_reports: int,
-    n_unprotected: int,
-    file: Path,
-    as_json: bool,
-) -> None:
-    if as_json:
-        spent = {"epsilon": mechanism.epsilon, "budget": budget(mechanism, n_reports)}
-        print_json({**fields, **spent, "file": str(file)})
-    else:
-        console = err if stream_number(file) == STANDARD_OUTPUT else out
-        for line in lines:
-            print_line(console, line)
-    for line in _scope_lines(mechanism, n_unprotected):
-        print_line(err, line)
-
-
-def _scope_lines(mechanism: Mechanism, n_unprotected: int) -> list[str]:
-    """Return lines on what the reports do not hide; none if every pair of records is protected."""
-    lines = []
-    n_components = mechanism.certificate.n_components
-    if n_unprotected:
-        lines.append(
-            f"NOT PROTECTED: {n_unprotected:,} reports are of records without any neighbour within "
-            f"{with_unit(mechanism.eta, mechanism.metric)} ({mechanism.metric}); they may show the true one. "
-            "Make a mechanism with a larger eta."
-        )
-    if n_components > 1:
-        lines.append(
-            f"Scope: the records form {n_components} components; a report may show in which one the true record is."
-        )
-    return lines
