@@ -98,6 +98,10 @@ def test_the_limit_is_changed_in_the_shell(perturb, tmp_path):
     assert "has the limit 400, not 800: leave --limit out to charge it as it is, or add --change-limit" in complaint
     assert perturb("--change-limit")[0] == 2
     assert spent_in("budget.db") == (400.0, 200.0)
+    refused = perturb("--limit", 800, "--change-limit", "--keep", "nothing")
+    assert refused[0] == 2
+    assert "from now on" not in refused[2]
+    assert mdp.Ledger(tmp_path / "budget.db", must_exist=True).limit == 400, "a refused run changes nothing"
     code, _, told = perturb("--limit", 800, "--change-limit")
     assert code == 0
     assert "is 800 from now on, for everyone; it was 400" in told
@@ -138,7 +142,7 @@ def test_no_one_is_charged_and_nothing_written_if_one_budget_does_not_suffice(pe
         (IDS + "nowhere,Ana\n", (), "record"),
         (IDS + "a,\n", (), "row 4 has no person in 'user': give every row a name"),
         (IDS + "a,Ana,7\n", (), "line 5 has 3 cells"),
-        ("id,name\na,Ana\n", (), "has no column 'user'; it has 'id', 'name': name one column"),
+        ("id,name\na,Ana\n", (), "has no column 'user'; it has 'id' and 1 more: name one column"),
         (PLACES + "Ben,59.0,11.97,u4\n", ("--snap-limit", 0.1), "1 of 4 places are farther than 0.1"),
         (IDS, ("--person", "id"), "the column id names the true records"),
     ],

@@ -195,7 +195,7 @@ def test_bad_geojson(perturb, tmp_path, content, part):
         (
             PLACES,
             ["--snap-limit", 1, "--keep", "age"],
-            ["no column 'age'; it has 'name', 'Lat', 'lon', 'id': name one column"],
+            ["no column 'age'; it has 'Lat', 'lon', 'id' and 1 more: name one column"],
         ),
         (PLACES, ["--snap-limit", 1, "--keep", "name", "--keep", "name"], ["more than once"]),
         (PLACES, ["--keep", "id"], ["the kept column id would write the true record"]),

@@ -250,7 +250,7 @@ def test_kept_columns_of_parquet_may_be_times_and_bytes(mechanism, to):
         "at": dt.datetime(2026, 3, 1, 8, 30, tzinfo=dt.UTC),
         "on": dt.date(2026, 3, 1),
         "raw": b"\x01\xff",
-        "all": {"raw": b"\x02"},
+        "all": {"raw": b"\xfe"},
     }
     source, target = io.BytesIO(), io.BytesIO()
     table = pa.table({"lat": INSIDE[:1, 0], "lon": INSIDE[:1, 1], **{name: [value] for name, value in kept.items()}})
@@ -264,7 +264,7 @@ def test_kept_columns_of_parquet_may_be_times_and_bytes(mechanism, to):
         assert {name: found[name][0].as_py() for name in kept} == kept
         return
     text = target.getvalue().decode()
-    assert all(part in text for part in ("2026-03-01T08:30:00", "2026-03-01", "01ff", "02"))
+    assert all(part in text for part in ("2026-03-01T08:30:00", "2026-03-01", "01ff", "fe"))
 
 
 def test_persons_without_budget_learn_nothing_of_their_points(mechanism, tmp_path):
@@ -296,3 +296,13 @@ def test_doors_of_regions_refuse_mechanisms_of_records(tmp_path):
         perturb_region_file(made, tmp_path / "points.csv", tmp_path / "reports.csv")
     with pytest.raises(InputError, match="not the mechanism of a region"):
         perturb_region_frame(made, pd.DataFrame({"x": [0.0], "y": [0.0]}))
+
+
+def test_bytes_that_hold_the_true_place_are_refused_as_texts_are(mechanism):
+    points = np.tile(INSIDE, (10, 1))
+    source = io.BytesIO()
+    copies = [repr(latitude).encode() for latitude in points[:, 0].tolist()]
+    parquet.write_table(pa.table({"lat": points[:, 0], "lon": points[:, 1], "copy": copies}), source)
+    source.seek(0)
+    with pytest.raises(InputError, match="'copy'"):
+        perturb_region_stream(mechanism, source, io.BytesIO(), keep=("copy",))

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import metricdp as mdp
-from metricdp.budget.new_ledger import NewLedger
+from metricdp.budget.new_ledger import ChangedLedger, NewLedger
 
 
 def test_the_first_charge_that_fits_makes_the_file(tmp_path):
@@ -50,3 +50,22 @@ def test_charges_of_which_nothing_fits_make_no_file(tmp_path):
 def test_wrong_limits_are_refused_at_once(tmp_path, limit):
     with pytest.raises(mdp.InputError, match="limit must be positive"):
         NewLedger(tmp_path / "budget.db", limit=limit)
+
+
+def test_what_has_no_file_yet_says_so(tmp_path):
+    ledger = NewLedger(tmp_path / "budget.db", limit=1.0)
+    with pytest.raises(mdp.InputError, match="is made by its first charge"):
+        ledger.spent("Ana")
+
+
+def test_a_limit_is_changed_by_the_next_charge(tmp_path):
+    path, told = tmp_path / "budget.db", []
+    mdp.Ledger(path, limit=1.0).charge("Ana", 0.75)
+    ledger = ChangedLedger(path, limit=2.0, changed=lambda: told.append(mdp.Ledger(path, must_exist=True).limit))
+    assert ledger.limit == 2.0
+    assert mdp.Ledger(path, must_exist=True).limit == 1
+    assert ledger.charge("Ana", 1.0) == 1.75
+    assert told == [2]
+    with pytest.raises(mdp.BudgetExceededError):
+        ledger.charge("Ana", 1.0)
+    assert told == [2]

@@ -147,6 +147,7 @@ def test_a_region_has_numbers_of_its_own():
         ({"low": (10**400, 0.0)}, "low must be a number"),
         ({"low": (0.0,)}, "low must be two numbers"),
         ({"outer_low": None}, "outer_low must be two numbers"),
+        ({"low": {0.0, 1.0}}, "low must be two numbers"),
         ({"high": (1j, 1.0)}, "high must be a number"),
         ({"cells": 4}, "cells must be two whole numbers"),
         ({"cells": (True, 1)}, "got bool"),

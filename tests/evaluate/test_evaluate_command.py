@@ -151,7 +151,7 @@ def test_another_loss_is_said_to_be_another(run, tmp_path):
         (["grid.mdp", "--adversary-prior", "nobody"], "nobody"),
         (["grid.mdp", "--time-limit", "-1"], "-1"),
         (["grid.mdp", "--per-record", "grid.mdp"], "another file"),
-        (["none.mdp"], "cannot read"),
+        (["none.mdp"], "there is no file"),
     ],
 )
 def test_bad_input_is_one_line(run, grid, tmp_path, words, part):

@@ -222,7 +222,13 @@ def cell_of(value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a value that JSON cannot hold: times by ISO 8601, bytes in hexadecimal, others as by `str`."""
+    """Return the text of a value that JSON cannot hold: times by ISO 8601, bytes as the text that they are.
+
+    Bytes that are no text are written in hexadecimal; others as by `str`.
+    """
     if isinstance(value, bytes):
-        return value.hex()
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
     return str(value.isoformat() if isinstance(value, (date, clock_time)) else value)

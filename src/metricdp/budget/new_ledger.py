@@ -1,13 +1,14 @@
-"""A ledger that is made by its first charge, so that a run which charges nobody leaves no file."""
+"""Ledgers that are made, or whose limit is changed, by the first charge: a run that charges nobody changes nothing."""
 
 from __future__ import annotations
 
 import secrets
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from metricdp.budget.ledger import Ledger
+from metricdp.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,6 +45,11 @@ class NewLedger(Ledger):
         self._made, self._is_made = made, False
         with tempfile.TemporaryDirectory() as folder:
             self._known_limit = self._rehearsed(folder).limit
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name == "_charges":
+            raise InputError(f"the ledger {self.path} is made by its first charge: nobody has spent anything yet")
+        raise AttributeError(name)
 
     @property
     def path(self) -> Path:
@@ -88,3 +94,50 @@ class NewLedger(Ledger):
         """Return a ledger with this limit and window that nobody has charged; its names are hidden by a random key."""
         key = secrets.token_bytes(32)
         return Ledger(Path(folder) / "rehearsal.db", limit=self._asked_limit, window=self._asked_window, key=key)
+
+
+class ChangedLedger(Ledger):
+    """A ledger that is there, whose limit is changed for everyone when somebody is charged.
+
+    Parameters
+    ----------
+    path, window, key
+        As for a `Ledger`.
+    limit
+        The new limit.
+    changed
+        Called when the limit has been changed.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        limit: float,
+        window: timedelta | None = None,
+        key: bytes | Path | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._next_limit: float | None = None
+        super().__init__(path, window=window, key=key, must_exist=True)
+        self._next_limit, self._changed = limit, changed
+
+    @property
+    def limit(self) -> Fraction | float:
+        """The most that a holder may spend, when the next charge is made."""
+        return super().limit if self._next_limit is None else self._next_limit
+
+    def _charge(
+        self,
+        reports_of: Mapping[str, int],
+        epsilon: float,
+        mechanism: Mechanism | PlaneMechanism | None = None,
+        *,
+        are_many: bool = False,
+        granted: dict[str, int] | None = None,
+    ) -> float:
+        if self._next_limit is not None:
+            self.change_limit(self._next_limit)
+            self._next_limit = None
+            self._changed()
+        return super()._charge(reports_of, epsilon, mechanism, are_many=are_many, granted=granted)

@@ -328,7 +328,7 @@ def _verdict(found: Rebuilt, comparison: Comparison) -> str:
     if not comparison.better:
         return "No certified mechanism of these costs less than this one."
     names = ", ".join(f"{row.name} ({row.loss_after_remap:.6g} after remap)" for row in comparison.better)
-    reason = "" if found.is_own_loss else "; but this one was made for another loss"
+    reason = "" if found.is_own_loss else f"; but this one {found.made_for}"
     return f"Certified and cheaper than this one: {names}{reason}."
 
 

@@ -22,7 +22,7 @@ def hint_for(option: str, value: str) -> str:
     ('; give 0.01', '; give seconds: 10', '; give --limit 6.94 --window 1d')
     """
     share, time, rate = (kind.fullmatch(value) for kind in (PERCENT, SECONDS, RATE))
-    if share is not None:
+    if option == "--gap" and share is not None:
         return f"; give {float(share['number']) / 100:.12g}"
     if option == "--time-limit" and time is not None:
         return f"; give seconds: {float(time['number']) * SECONDS_OF[time['unit'][0]]:.12g}"

@@ -143,7 +143,6 @@ def perturb(
     """Report perturbed records. Every report spends the budget again: n reports of one record cost n * epsilon."""
     target = _stream_or_file(target, as_json=as_json)
     is_stream = ids == [STREAM]
-    _check_names({"--input": source, "--output": target})
     _check_ways(bool(ids), source, text, target)
     words: dict[str, Any] = {"unknown": unknown, "keep_punctuation": keep_punctuation}
     rows: dict[str, Any] = {
@@ -191,6 +190,7 @@ def perturb(
         },
         may_be_streams=True,
     )
+    _check_names({"--input": source, "--output": target})
     if is_region:
         used = {"outside": outside or "refuse", "keep": rows["keep"], "person": person}
         asked = used | ({"format": format_, "to": to, "over": over} if is_stream else {})

@@ -136,13 +136,16 @@ def solve_region(
     runs = ["Now the bound for any mechanism, from some points as records:"]
     if kind == Triangles.name:
         runs.insert(0, "First an ordinary problem, with the corners of the triangles as records:")
+    starts: list[dict[str, Any]] = []
     with ProgressLine(err, "solving", is_verbose=is_verbose) as progress:
 
         def told(row: dict[str, Any]) -> None:
-            if row["stage"] == "start" and "records" in row and runs:  # a run of its own, with its own clock
-                print_line(err, runs.pop(0))
-            elif row["stage"] == "start":
-                tell_of_target(is_written=target is not None)
+            if row["stage"] == "start":
+                if not starts:
+                    tell_of_target(is_written=target is not None)
+                starts.append(row)
+                if "records" in row and runs:  # a run of its own, with its own clock
+                    print_line(err, runs.pop(0))
             progress(row)
 
         result = solve_plane(problem, gap=gap, time_limit=time_limit, memory_limit=memory_limit, listener=told)

@@ -12,7 +12,7 @@ from metricdp.apply.region_streams import perturb_region_stream
 from metricdp.apply.streams import ReaderGoneError, perturb_stream, standard_streams
 from metricdp.budget.ledger import Ledger
 from metricdp.budget.memoized import Memoized
-from metricdp.budget.new_ledger import NewLedger
+from metricdp.budget.new_ledger import ChangedLedger, NewLedger
 from metricdp.budget.window import in_words, window_of
 from metricdp.cli.app import PROGRAM_FAILED, err
 from metricdp.errors import InputError, MetricDPError
@@ -54,9 +54,7 @@ def ledger_of(file: Path, options: dict[str, Any]) -> Ledger | None:
     if path.exists():
         if new is not None:
             raise InputError(f"--new-ledger would begin anew, but {path} exists: leave it out to charge that ledger")
-        found = Ledger(path, window=length, key=key, must_exist=True)
-        _set_limit(found, limit, may_change=options["change_limit"])
-        return found
+        return _existing(path, limit, may_change=options["change_limit"], window=length, key=key)
     if (new is None and limit is None) or options["change_limit"]:
         raise InputError(
             f"the ledger {path} does not exist: put it back if it was lost, or make it with --limit EPSILON (or "
@@ -68,23 +66,21 @@ def ledger_of(file: Path, options: dict[str, Any]) -> Ledger | None:
     )
 
 
-def _set_limit(ledger: Ledger, limit: float | None, *, may_change: bool) -> None:
-    """Check that a ledger has the limit that is given, or change it for everyone on request."""
-    if limit is None:
-        return
+def _existing(path: Path, limit: float | None, *, may_change: bool, **options: Any) -> Ledger:
+    """Return a ledger that is there, with its own limit or, on request, with one that its next charge changes."""
+    found = Ledger(path, must_exist=True, **options)
+    if limit is None or found.limit == limit:
+        return found
     if not limit > 0:
         raise InputError(f"--limit must be positive, got {limit}: give the most that a person may spend")
-    stored = ledger.limit
-    if stored == limit:
-        return
-    before, after = (f"{float(one):.15g}" for one in (stored, limit))
+    before, after = (f"{float(one):.15g}" for one in (found.limit, limit))
     if not may_change:
         raise InputError(
-            f"{ledger.path} has the limit {before}, not {after}: leave --limit out to charge it as it is, or add "
+            f"{path} has the limit {before}, not {after}: leave --limit out to charge it as it is, or add "
             f"--change-limit to change it to {after} for everyone"
         )
-    ledger.change_limit(limit)
-    print_line(err, f"The limit of {ledger.path} is {after} from now on, for everyone; it was {before}.")
+    told = f"The limit of {path} is {after} from now on, for everyone; it was {before}."
+    return ChangedLedger(path, limit=limit, changed=lambda: print_line(err, told), **options)
 
 
 def memory_of(mechanism: Mechanism, options: dict[str, Any], ledger: Ledger | None) -> Memoized | None:
@@ -171,7 +167,8 @@ def _lines(mechanism: Mechanism | PlaneMechanism, summary: StreamSummary, option
     ledger = options["ledger"]
     period = "ever" if ledger.window is None else f"in any {in_words(ledger.window)}"
     most = rounded_up(float(ledger.limit))
-    lines.append(f"{each}; charged to {ledger.path}, where nobody spends more than {most} {period}.")
+    where = f"charged to {ledger.path}" if ledger.path.exists() else "nobody was charged, and no ledger was made"
+    lines.append(f"{each}; {where}; nobody spends more than {most} {period}.")
     if summary.over:
         lines.append(f"{summary.over:,} rows were dropped because the budgets of their persons are used up.")
     return lines

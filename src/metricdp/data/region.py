@@ -283,7 +283,7 @@ def region(
 
 def _pair(values: Any, name: str) -> Pair:
     """Return two numbers in a tuple, or raise an error that names them."""
-    if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != 2:
+    if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
         raise InputError(f"{name} must be two numbers, got {type(values).__name__}")
     return number_of(values[0], name), number_of(values[1], name)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from metricdp.mechanism.plane import PlaneMechanism
 
 NEIGHBOURS = 1.6  # sides of a cell: the eight cells around it
+MADE_FOR = "protects every point of its region, not only these places, and was made for its own prior and loss"
 
 
 def at_places(mechanism: PlaneMechanism, places: Records | None = None) -> Rebuilt:
@@ -60,4 +61,4 @@ def at_places(mechanism: PlaneMechanism, places: Records | None = None) -> Rebui
         metric=region.metric,
     )
     made = Mechanism.from_matrix(problem, mechanism.probabilities_at(places.coordinates), solver=mechanism.solver)
-    return Rebuilt(made, problem, f"distance, for people at {who}", is_own_loss=False)
+    return Rebuilt(made, problem, f"distance, for people at {who}", is_own_loss=False, made_for=MADE_FOR)

@@ -21,6 +21,7 @@ PROGRAM_BYTES = 0.2 * GIGABYTE  # before a solve; the rest is the solver's own c
 COARSEST = 0.5  # epsilon times the spacing that is chosen for a large region; beyond, the lattice costs much
 SPACING_STEP = 0.05  # of epsilon times the spacing, from one that is tried to the next
 NODES_PER_INNER = 9  # at most: for one cell with its ring
+CORNER = 1e6  # parts of a degree, a tenth of a metre, to which corners are written
 LIST = "take     records if what is secret is one of this list"
 
 
@@ -48,7 +49,8 @@ def lattice_around(records: Records, metric: str, epsilon: float, *, beyond: flo
             f"centres as outputs, are more than {most}. Plan a region of a part, or take planar Laplace noise with "
             "Bayes remap"
         )
-    corners = ",".join(f"{value:.5f}" for value in (*box.low, *box.high))
+    outer = [math.floor(value * CORNER) for value in box.low] + [math.ceil(value * CORNER) for value in box.high]
+    corners = ",".join(f"{value / CORNER:.6f}" for value in outer)  # it contains the records
     how = f"plan region:{corners}" if box.kind == "places" else "plan metricdp.data.region_around(records, ...)"
     return (
         f"{LIST}; a region if people send coordinates: its promise is for all points, and a lattice around these "

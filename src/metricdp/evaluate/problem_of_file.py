@@ -75,13 +75,14 @@ class Rebuilt:
     """A mechanism, its problem, and in words where the loss comes from.
 
     ``is_own_loss`` is False if the loss is a stand-in for the one that the mechanism was made for: then the mechanism
-    need not be the best.
+    need not be the best, and ``made_for`` says what it was made for.
     """
 
     mechanism: Mechanism
     problem: Problem
     loss_source: str
     is_own_loss: bool
+    made_for: str = "was made for another loss"
 
 
 def rebuild(path: str | Path, *, loss: str | ArrayLike | None = None) -> Rebuilt:

@@ -215,6 +215,17 @@ def test_ctrl_c_ends_it_with_the_best_certified_mechanism(problem):
     assert not any("go below" in line for line in ended.mechanism.certificate.lines())
 
 
+def test_an_interrupt_before_the_bound_keeps_the_mechanism(problem, monkeypatch):
+    def interrupted(asked):
+        signal.raise_signal(signal.SIGINT)
+        return compared(asked)
+
+    monkeypatch.setattr("metricdp.solve.plane.any_mechanism.compared", interrupted)
+    ended = mdp.solve_plane(problem, gap=0.0, max_steps=100)
+    assert (ended.is_interrupted, ended.lower_bound) == (True, 0.0)
+    assert ended.mechanism.certificate.privacy.certified
+
+
 def test_the_status_says_whether_the_gap_was_reached(problem):
     rows = []
     wide = mdp.solve(problem, gap=0.3, bound=False, listener=rows.append)

@@ -66,11 +66,12 @@ def listed(names: Sequence[object]) -> str:
 def not_one_column(source: object, name: str, names: Sequence[str]) -> InputError:
     """Return the error for a column that is missing or there twice, with the names of the others.
 
-    Without a header the first line holds values, which are secret: names are shown if one of them is a usual one.
+    Without a header the first line holds values, which are secret: only usual names are shown.
     """
     n = names.count(name)
-    is_header = any(other.strip().lower() in USUAL_NAMES for other in names)
-    others = f"; it has {listed(names)}" if is_header else revealed(listed(names))
+    usual = [other for other in names if other.strip().lower() in USUAL_NAMES]
+    more = f" and {len(names) - len(usual)} more" if len(usual) < len(names) else ""
+    others = (f"; it has {listed(usual)}{more}" if usual else "") + revealed(listed(names))
     what = f"{n} columns" if n else "no column"
     return InputError(f"{source} has {what} {name!r}{others}: name one column of its first line")
 

@@ -12,12 +12,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from metricdp.data.records import Records
 from metricdp.metric.distances import CoordinateMetric
 from metricdp.problem.memory_model import pairs_within
 from metricdp.problem.problem import Problem
 from metricdp.solve.solve import solve
+from metricdp.solve.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 GAP = 0.005  # at which it stops
 PAIRS_PER_RECORD = 50.0  # that are compared; fewer only lower it
 CELLS_APART = 3.2  # and at least these
+LEAST_SECONDS = 0.1  # that a run is given, however late
 BETWEEN = 0.8  # in units of 1 / epsilon: how far apart centres of cells are taken, and twice as far as from places
 
 
@@ -38,9 +41,18 @@ def any_mechanism_bound(
     *,
     time_limit: float | None = None,
     listener: Callable[[dict[str, Any]], None] | None = None,
-) -> Result:
-    """Return a run whose lower bound holds for any mechanism over the region that reports these outputs."""
-    return solve(compared(problem), gap=GAP, time_limit=time_limit, listener=listener)
+) -> Result | None:
+    """Return a run whose lower bound holds for any mechanism over the region that reports these outputs.
+
+    None if it was interrupted before it began.
+    """
+    stop = Stop(time_limit)
+    with stop.on_interrupt():
+        records = compared(problem)
+    if stop.is_end_requested:
+        return None
+    left = None if time_limit is None else max(stop.seconds_left, LEAST_SECONDS)
+    return solve(records, gap=GAP, time_limit=left, listener=listener)
 
 
 def compared(problem: PlaneProblem) -> Problem:
@@ -66,14 +78,15 @@ def _between(problem: PlaneProblem) -> NDArray[np.float64]:
     """Return centres of cells that are far from every place, at most as many as there are places."""
     region, places = problem.region, problem.places.coordinates
     width = np.subtract(region.high, region.low) / region.cells
-    metric, apart = CoordinateMetric(region.metric), BETWEEN / problem.epsilon
-    strides = [max(1, round(apart / float(side))) for side in region.sides]
+    sides = [float(side) for side in region.sides]
+    nearest, apart = cKDTree(places / width * sides), BETWEEN / problem.epsilon  # in the plane, where it is quick
+    strides = [max(1, round(apart / side)) for side in sides]
     while True:
         chosen_lines = (
             np.arange(stride // 2, n, stride) + 0.5 for stride, n in zip(strides, region.cells, strict=True)
         )
         chosen = region.low + np.stack(np.meshgrid(*chosen_lines, indexing="ij"), axis=-1).reshape(-1, 2) * width
-        chosen = chosen[[metric.between(point[None], places).min() > apart / 2.0 for point in chosen]]
+        chosen = chosen[nearest.query(chosen / width * sides)[0] > apart / 2.0]
         if len(chosen) <= len(places):
             return chosen
         strides = [stride + 1 for stride in strides]

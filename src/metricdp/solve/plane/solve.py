@@ -143,7 +143,8 @@ def solve_plane(
     lower, is_interrupted = 0.0, found.is_interrupted
     if bound and not is_interrupted:
         run = any_mechanism_bound(problem, time_limit=time_limit, listener=listener)
-        lower, is_interrupted = agreed(run.lower_bound, found.loss), run.is_interrupted
+        lower = 0.0 if run is None else agreed(run.lower_bound, found.loss)
+        is_interrupted = run is None or run.is_interrupted
     # what was not found is not stated as a bound of 0
     optimality = Optimality(found.loss, lower) if lower > 0.0 or (bound and found.loss == 0.0) else None
     solver = f"{METHODS[problem.region.weights]} ({found.steps})"
