@@ -24,8 +24,9 @@ from metricdp.mechanism.container import metadata_hash, tensor_hash
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MEASURED = ("benchmarks.md",)  # code there takes minutes, as its page says
 BLOCKS = [
-    pytest.param(block, id=f"{path.name}-{number}")
+    pytest.param(block, id=f"{path.name}-{number}", marks=[pytest.mark.slow] if path.name in MEASURED else [])
     for path in DOCUMENTS
     if path.name != "deploy.md"  # its steps need those before them: test_deploy_can_be_followed_literally
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))

@@ -124,7 +124,7 @@ def test_records_by_their_ids(city, name, data):
     ("data", "message"),
     [
         ("id\na\nhome\n", "line 3.*not a record"),
-        ("lat,lon\n57.7,11.97\n", "columns id"),
+        ("lat,lon\n57.7,11.97\n", "no column id"),
         ('{"id": "a"}\n{"id": home}\n', "line 2 is not a JSON object"),
         ('{"id": "a"}\n[1]\n', "line 2 is not a JSON object"),
         ('{"id": "a"}\n{"ID": "b"}\n', "line 2.*not a record"),

@@ -93,7 +93,7 @@ def test_written_whole_or_not_at_all(mechanism, tmp_path, monkeypatch):
 
 
 def test_missing_and_foreign_files(tmp_path):
-    assert "cannot read" in refused(tmp_path / "none.mdp")
+    assert "there is no file" in refused(tmp_path / "none.mdp")
     (tmp_path / "empty.mdp").write_bytes(b"")
     assert "cut short" in refused(tmp_path / "empty.mdp")
     (tmp_path / "text.mdp").write_text("hello, this is not a mechanism")

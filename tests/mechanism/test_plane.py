@@ -435,7 +435,7 @@ def edited(path, change):
         ({"cells": "[5, 4]"}, FileFormatError, "rows, its region"),
         ({"cells": "[5.0, 5]"}, FileFormatError, "cells each way"),
         ({"cells": "[100000, 100000]"}, FileFormatError, "cells each way"),
-        ({"cells": f"[1{400 * '0'}, 4]"}, FileFormatError, "got a number far beyond"),
+        ({"cells": f"[1{400 * '0'}, 4]"}, FileFormatError, "got more"),
         ({"low": json.dumps([(50.0).hex(), (12.46).hex()])}, FileFormatError, "low < high"),
         ({"high": json.dumps([(41.897).hex(), (12.482).hex()])}, CertificationError, "too fast"),
         ({"weights": "bspline3"}, FileFormatError, "this version knows"),

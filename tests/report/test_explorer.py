@@ -272,7 +272,7 @@ def test_the_command_draws_layers_of_geojson(run, city, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["missing.mdp"], "cannot read missing.mdp"),
+        (["missing.mdp"], "there is no file missing.mdp"),
         (["city.mdp", "-o", "city.mdp"], "both name city.mdp"),
         (["city.mdp", "-o", "nowhere/page.html"], "does not exist"),
         (["city.mdp", "--trace", "none.jsonl"], "cannot read the trace none.jsonl"),

@@ -75,8 +75,6 @@ def test_the_share_of_a_node_is_within_its_limits_and_so_is_the_truth(mechanism,
         share, interval = found.share(ids[node]), found.interval(ids[node])
         assert 0.0 <= interval.low <= share <= interval.high <= 1.0, ids[node]
         assert interval.low <= truth[node] <= interval.high, ids[node]
-    assert found.share(ids[largest]) == pytest.approx(truth[largest], abs=0.06)
-    assert found.interval(ids[largest]).low > 0.0
 
 
 def test_a_node_that_is_none_is_refused(mechanism):

@@ -192,8 +192,6 @@ def solve_command(
         },
     )
     check_ending("--output", output, content="a mechanism", remedy="end it in .mdp", also=TEXT_FORMATS)
-    if resume and checkpoint is None:
-        raise InputError("--resume goes with --checkpoint FOLDER: name the folder of the run to go on with")
     seed = whole_seed(seed)
     if output is not None and is_packed(output):
         raise InputError(
@@ -229,6 +227,8 @@ def solve_command(
     for name, value in (("spacing", spacing), ("margin", margin), ("weights", weights)):
         if value is not None:
             raise InputError(f"--{name} is for regions (region:SOUTH,WEST,NORTH,EAST): leave it out")
+    if resume and checkpoint is None:
+        raise InputError("--resume goes with --checkpoint FOLDER: name the folder of the run to go on with")
     options = _method_options(
         method,
         partition=partition,
