@@ -108,6 +108,8 @@ def compare(
     time_limit
         Seconds for each that needs a linear program.
 
+    Notes
+    -----
     Multivariate Laplace noise has no table: its loss is estimated from draws, and it is not certified. Where
     records have epsilons of their own, mechanisms that are not ours are built with the smallest of them for all. Of
     problems that are too large for dense tables, expected losses of the simple mechanisms are estimated from a

@@ -33,7 +33,7 @@ GAP = 0.005  # at which it stops
 PAIRS_PER_RECORD = 50.0  # that are compared; fewer only lower it
 CELLS_APART = 3.2  # and at least these
 LEAST_SECONDS = 0.1  # that a run is given, however late
-BETWEEN = 0.8  # in units of 1 / epsilon: how far apart centres of cells are taken, and twice as far as from places
+BETWEEN = 0.8  # in units of 1 / epsilon: how far apart centres of cells are taken; from places half as far
 
 
 def any_mechanism_bound(
