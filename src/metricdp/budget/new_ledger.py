@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from metricdp.budget.ledger import Ledger
 from metricdp.errors import InputError
@@ -127,17 +127,10 @@ class ChangedLedger(Ledger):
         """The most that a holder may spend, when the next charge is made."""
         return super().limit if self._next_limit is None else self._next_limit
 
-    def _charge(
-        self,
-        reports_of: Mapping[str, int],
-        epsilon: float,
-        mechanism: Mechanism | PlaneMechanism | None = None,
-        *,
-        are_many: bool = False,
-        granted: dict[str, int] | None = None,
-    ) -> float:
+    def _charge(self, *given: Any, **options: Any) -> float:
+        """Change the limit, then charge as any ledger does."""
         if self._next_limit is not None:
             self.change_limit(self._next_limit)
             self._next_limit = None
             self._changed()
-        return super()._charge(reports_of, epsilon, mechanism, are_many=are_many, granted=granted)
+        return super()._charge(*given, **options)
